@@ -1,0 +1,40 @@
+# Every target sets itself up from python3, pip and make alone; a second call does no install work.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+BENCH  := $(VENV)/.ready-bench
+
+.PHONY: demo test check bench format clean
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	touch $@
+
+$(BENCH): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
+	touch $@
+
+demo: $(READY)          ## the main job: Figure 2 at laptop scale, and the policies side by side
+	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2
+	$(BIN)/optimist bandit --out runs/demo/bandit
+
+test: check             ## every check and every test
+	$(BIN)/pytest -n 2 --dist worksteal
+
+check: $(READY)         ## lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+	$(BIN)/lint-imports
+
+bench: $(BENCH)         ## ratios measured side by side on this machine
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .hypothesis .ruff_cache
