@@ -1,0 +1,139 @@
+"""Checks of what users pass in. An error says what was expected, what came, what to do; nothing has changed then."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimist.bandits.regression import Floats, Integers
+
+
+def require_positive(name: str, value: float, why: str) -> float:
+    """``value`` itself if it is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be > 0, got {value!r}: {why}")
+    return float(value)
+
+
+def require_not_negative(name: str, value: float, why: str) -> float:
+    """``value`` itself if it is a finite number, 0 or above."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be >= 0, got {value!r}: {why}")
+    return float(value)
+
+
+def require_count(name: str, value: int) -> int:
+    """``value`` itself if it is a whole number, 1 or above."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
+    return int(value)
+
+
+def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
+    """``value`` itself if it is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def finite_array(name: str, value: ArrayLike, dtype: np.dtype) -> Floats:
+    """``value`` as a finite array of ``dtype``, in rows; never the caller's own memory written to."""
+    try:
+        array = np.asarray(value, dtype, order="C")
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array of numbers, got {type(value).__name__}: {_short(value)}") from None
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.atleast_1d(array)))[0])
+        raise ValueError(
+            f"{name} must be finite, got {np.atleast_1d(array)[where]} at {where}: clean it before the call"
+        )
+    return array
+
+
+def action_features(
+    value: ArrayLike, mask: ArrayLike | None, n_features: int, n_arms: int | None, dtype: np.dtype
+) -> tuple[Floats, NDArray[np.bool_], bool]:
+    """The features of the actions, which of them may be played, and whether a batch of decisions was asked for.
+
+    Shapes: (n, d), or (b, n, d), or a list of b arrays (n_i, d) -> x (b, n, d), allowed (b|1, n). With arms, (1, d)
+    or (b, 1, d) is a context that all arms share.
+    """
+    if isinstance(value, list | tuple) and len({np.shape(rows) for rows in value}) > 1:
+        return _ragged(value, mask, n_features, n_arms, dtype)
+    x = finite_array("X", value, dtype)
+    is_batch = x.ndim == 3
+    if x.ndim not in (2, 3) or x.shape[-1] != n_features or x.size == 0:
+        raise ValueError(
+            f"X must be (n_actions, {n_features}) or (batch, n_actions, {n_features}) with at least one action, "
+            f"got shape {x.shape}"
+        )
+    x = x if is_batch else x[None]
+    if n_arms is not None and x.shape[1] not in (1, n_arms):
+        raise ValueError(f"X must have one row for each of the {n_arms} arms, or one for all, got {x.shape[1]} rows")
+    return x, _allowed(mask, (x.shape[0], n_arms or x.shape[1]), is_batch), is_batch
+
+
+def _ragged(
+    value: Sequence[ArrayLike], mask: ArrayLike | None, n_features: int, n_arms: int | None, dtype: np.dtype
+) -> tuple[Floats, NDArray[np.bool_], bool]:
+    """Action sets of different sizes, padded with rows that may not be played."""
+    if mask is not None or n_arms is not None:
+        raise ValueError(
+            "a list of action sets of different sizes takes neither a mask nor arms: leave actions out of it"
+        )
+    sets = [finite_array(f"X[{i}]", rows, dtype) for i, rows in enumerate(value)]
+    for i, rows in enumerate(sets):
+        if rows.ndim != 2 or rows.shape[1] != n_features or not len(rows):
+            raise ValueError(
+                f"X[{i}] must be (n_actions, {n_features}) with at least one action, got shape {rows.shape}"
+            )
+    x = np.zeros((len(sets), max(map(len, sets)), n_features), dtype)
+    allowed = np.zeros(x.shape[:2], bool)
+    for i, rows in enumerate(sets):
+        x[i, : len(rows)] = rows
+        allowed[i, : len(rows)] = True
+    return x, allowed, True
+
+
+def _allowed(mask: ArrayLike | None, shape: tuple[int, int], is_batch: bool) -> NDArray[np.bool_]:
+    if mask is None:
+        return np.ones((1, shape[1]), bool)
+    allowed = np.asarray(mask)
+    expected = {(shape[1],), shape} if is_batch else {(shape[1],)}
+    if allowed.dtype != bool or allowed.shape not in expected:
+        raise ValueError(
+            f"mask must be boolean of shape {' or '.join(map(str, sorted(expected)))}, "
+            f"got {allowed.dtype} of shape {allowed.shape}: True marks an action that may be played"
+        )
+    allowed = np.atleast_2d(allowed)
+    if not allowed.any(axis=1).all():
+        raise ValueError(f"mask leaves no action to play in decision {int(np.argmin(allowed.any(axis=1)))}")
+    return allowed
+
+
+def samples(
+    x: ArrayLike, reward: ArrayLike, arm: ArrayLike | None, n_features: int, n_arms: int | None, dtype: np.dtype
+) -> tuple[Floats, Integers, Floats]:
+    """The samples to learn from. Shapes: x (d,) or (s, d), reward and arm () or (s,) -> (1, s, d), (1, s), (1, s)."""
+    features = finite_array("x", x, dtype)
+    rewards = finite_array("reward", reward, np.dtype(np.float64))
+    if features.ndim not in (1, 2) or features.shape[-1] != n_features:
+        raise ValueError(f"x must be ({n_features},) or (n, {n_features}), got shape {features.shape}")
+    if rewards.shape != features.shape[:-1]:
+        raise ValueError(
+            f"reward must have the shape {features.shape[:-1]}, one for each row of x, got {rewards.shape}"
+        )
+    if (arm is None) != (n_arms is None):
+        raise ValueError(
+            "arm must be given" if arm is None else "arm is only for a policy with n_arms=..., got one without"
+        )
+    arms = np.zeros(rewards.shape, np.int64) if arm is None else np.asarray(arm)
+    if arms.dtype.kind not in "iu" or arms.shape != rewards.shape or (arms < 0).any() or (arms >= (n_arms or 1)).any():
+        raise ValueError(f"arm must be a whole number in 0 .. {(n_arms or 1) - 1} for each row of x, got {_short(arm)}")
+    return features.reshape(1, -1, n_features), arms.reshape(1, -1).astype(np.int64), rewards.reshape(1, -1)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

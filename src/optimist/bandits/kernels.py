@@ -1,0 +1,163 @@
+"""The compiled loops: each handles many independent learners at once, in parallel over them.
+
+Letters in shapes: l learner (a trial of a simulation; a policy in use is one learner), b decision of a batch, n action,
+d feature, m target of a regression, a arm with a model of its own (one, if all actions share a model). Axes of ``x`` of
+length 1 are shared: one action set for all learners, or one context for all arms. Every loop over the numbers of one
+learner runs in one fixed order, so no result depends on the number of threads.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from optimist.bandits.streams import integer_below
+
+CONTRACT = {"contract", "nnan", "ninf", "nsz"}  # fused multiply-add; sums keep their order
+REASSOCIATE = {"contract", "nnan", "ninf", "nsz", "reassoc"}  # and vectorised sums
+
+
+@njit(cache=True, parallel=True, fastmath=CONTRACT)
+def predictions(x, arms, coefficients):
+    """``<x_n, c_m>`` for every action and target. Shapes: x (l|1, n|1, d), arms (n,), c (l, a, d, m) -> (l, n, m)."""
+    learners, targets = coefficients.shape[0], coefficients.shape[3]
+    actions = arms.size
+    out = np.zeros((learners, actions, targets), coefficients.dtype)
+    for place in prange(learners * actions):
+        learner, action = divmod(np.int64(place), actions)
+        row = x[learner % x.shape[0], action % x.shape[1]]
+        columns = coefficients[learner, arms[action]]
+        answer = out[learner, action]
+        for i in range(row.size):
+            value = row[i]
+            if value != 0:  # sparse features cost what they hold
+                for m in range(targets):
+                    answer[m] += value * columns[i, m]
+    return out
+
+
+@njit(cache=True, parallel=True, fastmath=REASSOCIATE)
+def squared_norms(x, arms, inverse):
+    """``x' P x``. Shapes: x (l|1, n|1, d), arms (n,), inverse (l, a, d, d) symmetric -> (l, n)."""
+    learners, actions, d = inverse.shape[0], arms.size, x.shape[2]
+    out = np.zeros((learners, actions))
+    for place in prange(learners * actions):
+        learner, action = divmod(np.int64(place), actions)
+        row = x[learner % x.shape[0], action % x.shape[1]]
+        p = inverse[learner, arms[action]]
+        total = 0.0
+        for i in range(d):
+            if row[i] != 0:
+                half = 0.5 * row[i] * p[i, i]
+                for j in range(i):  # the lower triangle twice is the whole
+                    half += p[i, j] * row[j]
+                total += 2.0 * row[i] * half
+        out[learner, action] = total
+    return out
+
+
+@njit(cache=True, parallel=True, fastmath=REASSOCIATE)
+def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
+    """Adds the samples to the ridge regressions, in place, one after the other: Sherman and Morrison.
+
+    ``k = P x / (1 + x' P x)``, ``c += k (y - x' c)``, ``P -= k (P x)'``, ``log det(Sigma) += log(1 + x' P x)``.
+    Shapes: inverse (l, a, d, d), log_det (l, a), coefficients (l, a, d, m), x (l, s, d), arms (l, s),
+    targets (l, s, m).
+    """
+    d, outputs = x.shape[2], targets.shape[2]
+    for learner in prange(x.shape[0]):
+        px = np.empty(d)
+        error = np.empty(outputs)
+        for s in range(x.shape[1]):
+            row = x[learner, s]
+            p = inverse[learner, arms[learner, s]]
+            c = coefficients[learner, arms[learner, s]]
+            surprise = 1.0
+            for i in range(d):
+                total = 0.0
+                for j in range(d):
+                    total += p[i, j] * row[j]
+                px[i] = total
+                surprise += total * row[i]
+            for m in range(outputs):
+                error[m] = targets[learner, s, m]
+            for i in range(d):
+                if row[i] != 0:
+                    for m in range(outputs):
+                        error[m] -= row[i] * c[i, m]
+            for i in range(d):
+                gain = px[i] / surprise
+                for m in range(outputs):
+                    c[i, m] += gain * error[m]
+                for j in range(d):
+                    p[i, j] -= gain * px[j]
+            log_det[learner, arms[learner, s]] += np.log(surprise)
+
+
+@njit(cache=True, parallel=True, fastmath=CONTRACT)
+def rotate_in(factor, x, arms):
+    """Adds the samples to upper-triangular Cholesky factors R, R'R = Sigma, in place, by Givens rotations.
+
+    Shapes: factor (l, a, d, d), x (l, s, d), arms (l, s). Starts from any factor, the zero matrix included.
+    """
+    d = x.shape[2]
+    for learner in prange(x.shape[0]):
+        rest = np.empty(d)
+        for s in range(x.shape[1]):
+            r = factor[learner, arms[learner, s]]
+            for i in range(d):
+                rest[i] = x[learner, s, i]
+            for i in range(d):
+                if rest[i] != 0:
+                    length = np.hypot(r[i, i], rest[i])
+                    cosine, sine = r[i, i] / length, rest[i] / length
+                    for j in range(i, d):
+                        upper, lower = r[i, j], rest[j]
+                        r[i, j] = cosine * upper + sine * lower
+                        rest[j] = cosine * lower - sine * upper
+
+
+@njit(cache=True, parallel=True, fastmath=CONTRACT)
+def solve_upper(factor, right):
+    """``R^-1 z`` by back substitution. Shapes: factor (l, a, d, d), right (l, b, a, d, m) -> (l, b, a, d, m)."""
+    out = right.copy()
+    learners, decisions, models, d, members = right.shape
+    for place in prange(learners * decisions * models):
+        rest, model = divmod(np.int64(place), models)
+        learner, decision = divmod(rest, decisions)
+        r, w = factor[learner, model], out[learner, decision, model]
+        for i in range(d - 1, -1, -1):
+            for j in range(i + 1, d):
+                for m in range(members):
+                    w[i, m] -= r[i, j] * w[j, m]
+            for m in range(members):
+                w[i, m] /= r[i, i]
+    return out
+
+
+@njit(cache=True)
+def choose(scores, allowed, streams):
+    """A place of the largest score among the allowed ones, ties broken at random; -1 where none is allowed.
+
+    Shapes: scores (l, b, n), allowed (l|1, b|1, n) -> (l, b).
+    """
+    learners, decisions, actions = scores.shape
+    out = np.full((learners, decisions), -1)
+    for learner in range(learners):
+        for decision in range(decisions):
+            row = scores[learner, decision]
+            may = allowed[learner % allowed.shape[0], decision % allowed.shape[1]]
+            best, ties = -np.inf, 0
+            for action in range(actions):
+                if may[action] and row[action] > best:
+                    best, ties = row[action], 1
+                    out[learner, decision] = action
+                elif may[action] and row[action] == best:
+                    ties += 1
+            if ties > 1:
+                left = integer_below(streams[learner], ties)
+                for action in range(actions):
+                    if may[action] and row[action] == best:
+                        if left == 0:
+                            out[learner, decision] = action
+                            break
+                        left -= 1
+    return out
