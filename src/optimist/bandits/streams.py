@@ -8,9 +8,10 @@ ziggurat method for generating random variables* (2000), here with 256 layers an
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
-from numba import njit, prange, uint64
+from numba import njit, uint64
 from numpy.typing import NDArray
 
 Streams = NDArray[np.uint64]
@@ -34,9 +35,9 @@ def _ziggurat_edges() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 _EDGES, _HEIGHTS = _ziggurat_edges()
 
 
-def make_streams(seed: np.random.SeedSequence, count: int) -> Streams:
-    """The first ``count`` streams of ``seed``, (count, 4). Stream i does not depend on ``count``."""
-    return np.array([_child(seed, i).generate_state(4, np.uint64) for i in range(count)], np.uint64).reshape(count, 4)
+def make_streams(seed: np.random.SeedSequence, indices: Sequence[int]) -> Streams:
+    """The streams of ``seed`` with these indices, (len, 4); each depends on its index alone."""
+    return np.array([_child(seed, i).generate_state(4, np.uint64) for i in indices], np.uint64).reshape(-1, 4)
 
 
 def _child(seed: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
@@ -120,20 +121,20 @@ def fill_normal(stream, out):
         out[i] = normal(stream)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def normals(streams, size):
     """``size`` draws of N(0, 1) from each stream. Shapes: streams (l, 4) -> (l, size)."""
     out = np.empty((streams.shape[0], size))
-    for learner in prange(streams.shape[0]):
+    for learner in range(streams.shape[0]):
         fill_normal(streams[learner], out[learner])
     return out
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def uniforms(streams, size):
     """``size`` draws of U[0, 1) from each stream. Shapes: streams (l, 4) -> (l, size)."""
     out = np.empty((streams.shape[0], size))
-    for learner in prange(streams.shape[0]):
+    for learner in range(streams.shape[0]):
         for i in range(size):
             out[learner, i] = uniform(streams[learner])
     return out

@@ -4,7 +4,7 @@ from typing import Literal, final
 
 import numpy as np
 
-from optimist.bandits import inputs
+from optimist.bandits import inputs, kernels
 from optimist.bandits.policies.ensembles import (
     Ensemble,
     IncrementalEnsemble,
@@ -82,6 +82,10 @@ class ACB(Policy):
             return fresh
         return LazyEnsemble(fresh, LAZY_GAMMA * self.beta**2 if self.gamma is None else self.gamma)
 
+    def initial_columns(self) -> Floats:
+        """Theta and members of the incremental history before any sample, (l, a, d, 1 + M)."""
+        return self._ensemble.draw(self._streams.copy(), 1)[:, 0]
+
     def _make_regression(self, learners: int, models: int) -> Regression:
         initial = prior_columns(self._streams, models, self.n_features, self.ensemble_size, self.ridge, self.dtype)
         if self.solver == "exact":
@@ -91,5 +95,5 @@ class ACB(Policy):
     def _bonuses(self, question: Question) -> Floats:
         deviations = question.deviations
         if self.aggregate == "max":
-            return self.beta * np.maximum(deviations.max(axis=-1), -deviations.min(axis=-1))
-        return self.beta * np.sqrt(np.square(deviations).mean(axis=-1))
+            return self.beta * kernels.largest_magnitudes(deviations)
+        return self.beta * np.sqrt(np.einsum("lbnm,lbnm->lbn", deviations, deviations) / self.ensemble_size)

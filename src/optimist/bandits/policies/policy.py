@@ -126,13 +126,18 @@ class Policy(ABC):
             array[...] = arrays[name]
 
     @property
+    def streams(self) -> Streams:
+        """The random state of every learner, (l, 4)."""
+        return self._streams.copy()
+
+    @property
     def _arrays(self) -> Arrays:
         """Every array of the state, by name, live."""
         return self._ensemble.arrays | {"streams": self._streams}
 
     def _start(self, streams: Streams | None = None) -> None:
         """Begins untrained: called once at the end of every constructor."""
-        self._streams = make_streams(split(self.seed, "policy"), 1) if streams is None else streams.copy()
+        self._streams = make_streams(split(self.seed, "policy"), [0]) if streams is None else streams.copy()
         self._ensemble = self._begin(len(self._streams), self.n_arms or 1)
 
     def _play(self, x: Floats, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -1,0 +1,50 @@
+"""Rows of numbers on disk, as CSV, and the record of the run that made them."""
+
+import csv
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import optimist
+
+Row = Mapping[str, Any]
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> None:
+    """Writes rows with the columns of the first one; floats to six significant digits."""
+    if not rows:
+        raise ValueError(f"no rows to write to {path}")
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def write_record(path: Path, command: str, settings: Any, seconds: float) -> None:
+    """Writes what was run, with which settings, on which machine and for how long, as JSON."""
+    record = {
+        "command": command,
+        "version": optimist.__version__,
+        "settings": asdict(settings) if is_dataclass(settings) and not isinstance(settings, type) else settings,
+        "seconds": round(seconds, 1),
+        "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def prepare_folder(path: Path, may_overwrite: bool) -> Path:
+    """An empty folder to write to; an existing one with content is refused unless it may be overwritten."""
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"the output folder {path} is a file: choose another with --out")
+    if path.is_dir() and any(path.iterdir()) and not may_overwrite:
+        raise FileExistsError(f"the output folder {path} is in use: choose another with --out, or add --overwrite")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
