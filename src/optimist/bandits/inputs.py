@@ -125,9 +125,7 @@ def samples(
             f"reward must have the shape {features.shape[:-1]}, one for each row of x, got {rewards.shape}"
         )
     if (arm is None) != (n_arms is None):
-        raise ValueError(
-            "arm must be given" if arm is None else "arm is only for a policy with n_arms=..., got one without"
-        )
+        raise ValueError(f"arm must be given with n_arms and only then; got arm={_short(arm)} and n_arms={n_arms}")
     arms = np.zeros(rewards.shape, np.int64) if arm is None else np.asarray(arm)
     if arms.dtype.kind not in "iu" or arms.shape != rewards.shape or (arms < 0).any() or (arms >= (n_arms or 1)).any():
         raise ValueError(f"arm must be a whole number in 0 .. {(n_arms or 1) - 1} for each row of x, got {_short(arm)}")

@@ -33,8 +33,8 @@ def read(path: Path) -> tuple[str, dict[str, Any], Arrays]:
     if not path.is_file():
         raise FileNotFoundError(f"no saved policy at {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+            arrays = {name: content[name] for name in content.files}
         header = json.loads(str(arrays.pop(_HEADER)))
         if header["format"] != FORMAT:
             raise ValueError(f"format {header['format']!r}")

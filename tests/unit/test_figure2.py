@@ -1,0 +1,74 @@
+"""Figure 2's verdict on made-up regrets whose answer is known, and the selection on other trials."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from optimist.studies.figure2 import study, verdict
+from optimist.studies.figure2.settings import GRID, SCALES
+
+
+def regrets(*means, trials=100, spread=1.0):
+    rng = np.random.default_rng(0)
+    return {2**i: mean + spread * rng.normal(size=trials) for i, mean in enumerate(means)}
+
+
+@pytest.mark.parametrize(
+    ("means", "judgement"),
+    [
+        ((50, 30, 20, 20, 35), "holds"),
+        ((50, 30, 20, 10, 5), "holds"),
+        ((10, 20, 30, 40, 50), "does not hold"),
+        ((50, 60, 20, 20, 30), "does not hold"),
+        ((20, 20, 20, 20, 20), "not enough data"),
+    ],
+)
+def test_the_verdict(means, judgement):
+    assert verdict.judge_panel("exact", regrets(*means)).judgement == judgement
+
+
+def test_the_verdict_is_careful_with_few_noisy_trials():
+    assert verdict.judge_panel("exact", regrets(50, 40, 45, trials=5, spread=60)).judgement == "not enough data"
+
+
+def test_a_verdict_for_each_panel():
+    final = {SimpleNamespaceHashable(panel, size): r for panel in ("exact", "sgd") for size, r in regrets(9, 1).items()}
+    assert [v.claim.rsplit("(", 1)[1] for v in verdict.judge(final)] == ["exact)", "sgd)"]
+
+
+class SimpleNamespaceHashable(SimpleNamespace):
+    def __init__(self, panel, ensemble_size):
+        super().__init__(panel=panel, ensemble_size=ensemble_size)
+
+    def __hash__(self):
+        return hash((self.panel, self.ensemble_size))
+
+
+def test_the_scales_differ_only_in_numbers_and_the_grids_are_the_papers():
+    assert SCALES["paper"].betas == SCALES["paper"].learning_rates == GRID == (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
+    assert SCALES["paper"].ensemble_sizes == tuple(2**i for i in range(9))
+    assert (SCALES["paper"].trials, SCALES["paper"].horizon) == (100, 10_000)
+    assert {type(settings) for settings in SCALES.values()} == {type(SCALES["paper"])}
+
+
+def test_what_is_reported_is_not_what_was_selected_on():
+    told = []
+    settings = SCALES["smoke"]
+    outcome = study.run(settings, lambda done, total, label: told.append((done, total)))
+    assert told[-1][0] == told[-1][1]
+    assert [done for done, _ in told] == list(range(told[-1][1] + 1))
+    rows = {
+        row["protocol"]: row
+        for row in outcome.tables["regret"]
+        if row["panel"] == "exact" and row["ensemble_size"] == 4
+    }
+    assert rows["held-out"]["mean"] != rows["paper"]["mean"]
+    grid = [r for r in outcome.tables["grid"] if (r["panel"], r["ensemble_size"], r["ridge"]) == ("exact", 4, 1.0)]
+    best = min(grid, key=lambda row: row["mean"])
+    main = next(
+        row
+        for row in outcome.tables["regret"]
+        if (row["panel"], row["ensemble_size"], row["ridge"], row["protocol"]) == ("exact", 4, 1.0, "held-out")
+    )
+    assert main["beta"] == best["beta"]
