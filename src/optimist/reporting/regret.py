@@ -13,45 +13,54 @@ from optimist.reporting.tables import Row
 PANEL_TITLES = {"exact": "exact least squares", "sgd": "SGD with Polyak averaging"}
 
 
-def draw_ensemble_sizes(regret: Sequence[Row], curves: Sequence[Row], ridge: float, path: Path) -> None:
+def draw_ensemble_sizes(regret: Sequence[Row], curves: Sequence[Row], path: Path) -> None:
     """Figure 2: above, the regret at the horizon against M; below, the regret along the rounds for every M."""
     with sheet(path, 10, 7.4) as figure:
-        axes = figure.subplots(2, 2, sharex="row", squeeze=False)
+        axes = figure.subplots(2, 2, sharex="row", sharey="row", squeeze=False)
         for column, (panel, title) in enumerate(PANEL_TITLES.items()):
-            mine = [row for row in regret if row["panel"] == panel]
-            draw_final_regret(axes[0][column], mine, ridge)
+            draw_final_regret(axes[0][column], [row for row in regret if row["panel"] == panel])
             axes[0][column].set_title(title)
-            draw_curves(axes[1][column], [row for row in curves if row["panel"] == panel and row["ridge"] == ridge])
+            axes[0][column].legend(fontsize=8)
+        draw_curves(axes[1][0], [row for row in curves if row["panel"] == "exact"])
+        slower = [row for row in curves if row["role"] == "fixed rate"]
+        rate = max(row["learning_rate"] for row in slower)
+        draw_curves(axes[1][1], [row for row in slower if row["learning_rate"] == rate])
+        axes[1][1].set_title(f"learning rate {rate:g}")
         axes[0][0].set_ylabel("cumulative regret at the horizon")
-        axes[1][0].set_ylabel("cumulative regret")
-        axes[0][0].legend(fontsize=8)
+        axes[1][0].set_ylabel("cumulative regret, λ = 1")
         axes[1][1].legend(title="ensemble size M", ncols=2, fontsize=8)
         horizon = max(row["round"] for row in curves)
         trials = max(row["trials"] for row in regret)
         figure.suptitle(
-            f"ACB, incremental, 50 arms: T = {horizon:,}, {trials} trials; band: one standard deviation", fontsize=11
+            f"ACB, incremental, 50 arms: T = {horizon:,}, mean of {trials} trials, β selected on others", fontsize=11
         )
 
 
-def draw_final_regret(axes: Axes, rows: Sequence[Row], ridge: float) -> None:
-    """Mean, spread and quantiles against M for the main ridge; means for the other ridges; the paper's selection."""
+def draw_final_regret(axes: Axes, rows: Sequence[Row]) -> None:
+    """Against M: the selected setting with its quantiles and the paper's way beside; other ridges or learning rates."""
     held_out = [row for row in rows if row["protocol"] == "held-out"]
-    for colour, value in zip(COLOURS, sorted({row["ridge"] for row in rows}, key=lambda r: -r), strict=False):
-        line = [row for row in held_out if row["ridge"] == value]
-        sizes, mean = [row["ensemble_size"] for row in line], np.array([row["mean"] for row in line])
-        axes.plot(sizes, mean, "o-", color=colour, markersize=4, label=f"λ = {value:g}")
-        if value == ridge:
-            spread = np.array([row["sd"] for row in line])
-            axes.fill_between(sizes, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(sizes, [row["q90"] for row in line], ":", color=colour, linewidth=1, label="90 % quantile")
-            paper = [row["mean"] for row in rows if row["protocol"] == "paper" and row["ridge"] == ridge]
-            axes.plot(
-                sizes, paper, "x--", color="black", linewidth=0.9, markersize=4, label="selected on the same runs"
-            )
+    main = [row for row in held_out if row["role"] == "selected"]
+    sizes = [row["ensemble_size"] for row in main]
+    band = [row["q10"] for row in main], [row["q90"] for row in main]
+    axes.fill_between(sizes, *band, color=COLOURS[0], alpha=0.15, linewidth=0, label="10 % to 90 % of the trials")
+    axes.plot(sizes, [row["mean"] for row in main], "o-", color=COLOURS[0], markersize=4, label=line_name(main[0]))
+    others = [row for row in held_out if row["role"] != "selected"]
+    for colour, name in zip(COLOURS[1:], dict.fromkeys(map(line_name, others)), strict=False):
+        means = [row["mean"] for row in others if line_name(row) == name]
+        axes.plot(sizes, means, "o-", color=colour, markersize=3, linewidth=1.2, label=name)
+    paper = [row["mean"] for row in rows if row["protocol"] == "paper"]
+    axes.plot(sizes, paper, "x--", color="black", linewidth=0.9, markersize=4, label="selected on the runs themselves")
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
     axes.set_xlabel("ensemble size M")
     axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def line_name(row: Row) -> str:
+    """What tells a line of the figure from the others in its panel."""
+    if row["panel"] == "exact":
+        return f"λ = {row['ridge']:g}"
+    return "learning rate selected" if row["role"] == "selected" else f"learning rate {row['learning_rate']:g}"
 
 
 def draw_curves(axes: Axes, rows: Sequence[Row]) -> None:

@@ -32,8 +32,11 @@ class Setting(NamedTuple):
 
 def run(settings: Settings, progress: Progress) -> Outcome:
     """Both panels: the whole grid on the selection trials, then the best of it on the report trials."""
-    grid = [point for panel in PANELS for size in settings.ensemble_sizes for point in main_grid(panel, size, settings)]
-    total = len(grid) + 2 * len(settings.ensemble_sizes) * (1 + len(settings.other_ridges) * (1 + len(settings.betas)))
+    sizes = settings.ensemble_sizes
+    grid = [point for panel in PANELS for size in sizes for point in main_grid(panel, size, settings)]
+    grid += [Setting("exact", *point, 0.0) for point in product(settings.other_ridges, sizes, settings.betas)]
+    reported = len(sizes) * (2 + len(settings.other_ridges) + len(settings.shown_rates))
+    total = len(grid) + reported
     done = 0
 
     def play(point: Setting, seed: int) -> Simulation:
@@ -43,29 +46,33 @@ def run(settings: Settings, progress: Progress) -> Outcome:
         return regret_of(point, settings, seed)
 
     selection = {point: play(point, settings.selection_seed) for point in grid}
-    for panel, size, ridge in product(PANELS, settings.ensemble_sizes, settings.other_ridges):
-        rate = best_of(selection, panel, settings.ridge, size).learning_rate  # only beta is selected anew
-        for beta in settings.betas:
-            point = Setting(panel, ridge, size, beta, rate)
-            selection[point] = play(point, settings.selection_seed)
-    chosen = [
-        best_of(selection, panel, ridge, size)
-        for panel, ridge, size in product(PANELS, (settings.ridge, *settings.other_ridges), settings.ensemble_sizes)
-    ]
-    report = {point: play(point, settings.report_seed) for point in chosen}
+    chosen = {
+        "selected": [best_of(selection, panel, settings.ridge, size) for panel, size in product(PANELS, sizes)],
+        "other ridge": [best_of(selection, "exact", *place) for place in product(settings.other_ridges, sizes)],
+        "fixed rate": [
+            best_of(selection, "sgd", settings.ridge, size, rate) for rate, size in product(settings.shown_rates, sizes)
+        ],
+    }
+    report = {(role, p): play(p, settings.report_seed) for role, points in chosen.items() for p in points}
     progress(total, total, "done")
-    regret = [summary(point, report[point], "held-out") for point in chosen]
-    regret += [summary(point, selection[point], "paper") for point in chosen]
-    curves = [row for point in chosen for row in curve(point, report[point])]
+    regret = [summary(point, simulation, role, "held-out") for (role, point), simulation in report.items()]
+    regret += [summary(point, selection[point], "selected", "paper") for point in chosen["selected"]]
+    drawn = [(role, p) for role in ("selected", "fixed rate") for p in chosen[role]]
+    curves = [{"role": role, **row} for role, point in drawn for row in curve(point, report[role, point])]
     return Outcome(
         tables={
             "regret": regret,
             "curves": curves,
-            "grid": [summary(point, selection[point], "grid") for point in selection],
+            "grid": [summary(point, selection[point], "grid", "selection") for point in selection],
         },
-        verdicts=judge({point: report[point].final for point in chosen if point.ridge == settings.ridge}),
-        figures={"figure2": partial(draw_ensemble_sizes, regret, curves, settings.ridge)},
+        verdicts=judge({label(role, p): s.final for (role, p), s in report.items() if role != "other ridge"}),
+        figures={"figure2": partial(draw_ensemble_sizes, regret, curves)},
     )
+
+
+def label(role: str, point: Setting) -> tuple[str, int]:
+    """The line of the figure that a point belongs to, and its place on it."""
+    return point.panel if role == "selected" else f"sgd, learning rate {point.learning_rate:g}", point.ensemble_size
 
 
 def main_grid(panel: str, ensemble_size: int, settings: Settings) -> list[Setting]:
@@ -88,18 +95,26 @@ def regret_of(point: Setting, settings: Settings, seed: int) -> Simulation:
     return simulate(policy, MultiArmed.paper(), horizon=settings.horizon, trials=settings.trials, seed=seed)
 
 
-def best_of(selection: dict[Setting, Simulation], panel: str, ridge: float, ensemble_size: int) -> Setting:
-    """The point of the grid with the smallest mean regret."""
-    points = [p for p in selection if (p.panel, p.ridge, p.ensemble_size) == (panel, ridge, ensemble_size)]
+def best_of(
+    selection: dict[Setting, Simulation],
+    panel: str,
+    ridge: float,
+    ensemble_size: int,
+    learning_rate: float | None = None,
+) -> Setting:
+    """The point of the grid with the smallest mean regret, at the given learning rate if there is one."""
+    place = (panel, ridge, ensemble_size)
+    points = [p for p in selection if p[:3] == place and learning_rate in (None, p.learning_rate)]
     return min(points, key=lambda point: selection[point].final.mean())
 
 
-def summary(point: Setting, simulation: Simulation, protocol: str) -> Row:
+def summary(point: Setting, simulation: Simulation, role: str, protocol: str) -> Row:
     """Mean, standard deviation, standard error and quantiles of the regret at the horizon."""
     final = simulation.final
     low, median, high, tail = np.quantile(final, (0.1, 0.5, 0.9, 0.95)).tolist()
     spread = float(final.std(ddof=1))
     return point._asdict() | {
+        "role": role,
         "protocol": protocol,
         "trials": len(final),
         "mean": float(final.mean()),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +13,10 @@ SIGNIFICANT = 3.0
 """Standard errors: for normal means, a false alarm in 370 comparisons."""
 
 
-class HasSize(Protocol):
-    """A point of the grid, as far as the verdict reads it."""
-
-    @property
-    def panel(self) -> str: ...  # noqa: D102  (a protocol's field)
-    @property
-    def ensemble_size(self) -> int: ...  # noqa: D102  (a protocol's field)
-
-
-def judge(final: Mapping[HasSize, NDArray[np.float64]]) -> list[Verdict]:
-    """A verdict for each panel, from the regrets of the reported trials."""
-    panels = dict.fromkeys(point.panel for point in final)
-    return [judge_panel(panel, {p.ensemble_size: r for p, r in final.items() if p.panel == panel}) for panel in panels]
+def judge(final: Mapping[tuple[str, int], NDArray[np.float64]]) -> list[Verdict]:
+    """A verdict for each line of the figure, from the regrets of the reported trials by (line, M)."""
+    lines = dict.fromkeys(line for line, _ in final)
+    return [judge_panel(line, {size: r for (name, size), r in final.items() if name == line}) for line in lines]
 
 
 def judge_panel(panel: str, regret: Mapping[int, NDArray[np.float64]]) -> Verdict:
