@@ -1,0 +1,88 @@
+"""The auxiliary network: a copy of the policy that follows it slowly, so that the features of a state hardly drift."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class AuxiliaryNetwork:
+    """A copy of the policy whose parameters are a running average of the policy's own, ``theta_aux``.
+
+    ``network`` shares no memory with the policy and is never trained. The average is kept in double precision beside
+    it: with the paper's alpha = 1e-6 a step is below the rounding of single precision, and the copy would stand still.
+    Buffers follow too: real ones are averaged, counts and masks are copied.
+    Paper: Algorithm 2, initialisation and last line, ``theta_aux <- alpha theta + (1 - alpha) theta_aux``.
+    """
+
+    def __init__(self, policy: nn.Module):
+        self.network = copy.deepcopy(policy).requires_grad_(False)
+        self._average = {
+            name: tensor.detach().to(torch.float64, copy=True)
+            for name, tensor in tensors(self.network).items()
+            if real(tensor)
+        }
+
+    def move_towards(self, policy: nn.Module, alpha: float) -> None:
+        """Replaces ``theta_aux`` by ``alpha theta + (1 - alpha) theta_aux``; the policy is only read."""
+        if not 0.0 <= alpha <= 1.0:
+            raise ValueError(f"alpha must be in [0, 1], got {alpha}: 0 never moves, 1 copies the policy")
+        theirs = require_same(tensors(self.network), tensors(policy), "the policy")
+        for name, tensor in theirs.items():
+            if real(tensor) and not bool(torch.isfinite(tensor).all()):
+                raise ValueError(f"the policy's {name!r} is not finite: its training diverged, nothing was averaged")
+        with torch.no_grad():
+            for name, average in self._average.items():
+                average.lerp_(theirs[name].to(average), alpha)
+            self._write({name: tensor for name, tensor in theirs.items() if not real(tensor)})
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average and the copied buffers: all that ``load_state_dict`` needs to go on exactly where this stands."""
+        copied = {name: tensor.clone() for name, tensor in tensors(self.network).items() if not real(tensor)}
+        return {"average": {name: tensor.clone() for name, tensor in self._average.items()}, "copied": copied}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state; one that does not fit is refused and changes nothing."""
+        mine = tensors(self.network)
+        given = require_same(mine, {**state["average"], **state["copied"]}, "the state")
+        with torch.no_grad():
+            for name, average in self._average.items():
+                average.copy_(given[name])
+            self._write({name: given[name] for name, tensor in mine.items() if not real(tensor)})
+
+    def _write(self, copied: Mapping[str, Tensor]) -> None:
+        """Puts the average, rounded, and the copied buffers into the network."""
+        for name, tensor in tensors(self.network).items():
+            tensor.copy_(self._average[name] if name in self._average else copied[name])
+
+
+def tensors(network: nn.Module) -> dict[str, Tensor]:
+    """The parameters and buffers of a network by name."""
+    return {**dict(network.named_parameters()), **dict(network.named_buffers())}
+
+
+def real(tensor: Tensor) -> bool:
+    """Whether the tensor can be averaged."""
+    return tensor.is_floating_point()
+
+
+def require_same(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> Mapping[str, Tensor]:
+    """``theirs``, or an error that names the first tensors that differ in name or shape."""
+    different = [
+        f"{name}: {shape(theirs.get(name))} instead of {shape(mine.get(name))}"
+        for name in sorted({*mine, *theirs})
+        if shape(mine.get(name)) != shape(theirs.get(name))
+    ]
+    if different:
+        raise ValueError(
+            f"{what} must have the same tensors as the copy, got {'; '.join(different[:3])}: "
+            "make a new AuxiliaryNetwork for a policy of another shape"
+        )
+    return theirs
+
+
+def shape(tensor: Tensor | None) -> str:
+    """The shape in words."""
+    return "nothing" if tensor is None else str(tuple(tensor.shape))

@@ -1,0 +1,98 @@
+"""Two bonuses as one: a product (life-long times episodic) or a weighted sum."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from optimist.bonuses.protocol import Bonus, Transitions
+from optimist.bonuses.state import require_same_layout
+
+
+class Product:
+    """The bonus ``first * second``: new over a lifetime and within its episode."""
+
+    def __init__(self, first: Bonus, second: Bonus):
+        self._pair = Pair(first, second)
+
+    def compute(self, transitions: Transitions) -> Tensor:
+        """The product, (T, N); changes nothing."""
+        first, second = self._pair.compute(transitions)
+        return first * second
+
+    def update(self, transitions: Transitions) -> dict[str, float]:
+        """Update both; metrics carry ``first/`` and ``second/`` before their names."""
+        return self._pair.update(transitions)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both states."""
+        return self._pair.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state`` was taken."""
+        self._pair.load_state_dict(state)
+
+
+class Sum:
+    """The bonus ``weights[0] * first + weights[1] * second``."""
+
+    def __init__(self, first: Bonus, second: Bonus, *, weights: tuple[float, float] = (1.0, 1.0)):
+        if len(weights) != 2 or not all(0 <= w < float("inf") for w in weights):
+            raise ValueError(f"weights must be two finite numbers >= 0, got {weights}")
+        self.weights = weights
+        self._pair = Pair(first, second)
+
+    def compute(self, transitions: Transitions) -> Tensor:
+        """The weighted sum, (T, N); changes nothing."""
+        first, second = self._pair.compute(transitions)
+        return self.weights[0] * first + self.weights[1] * second
+
+    def update(self, transitions: Transitions) -> dict[str, float]:
+        """Update both; metrics carry ``first/`` and ``second/`` before their names."""
+        return self._pair.update(transitions)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both states."""
+        return self._pair.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state`` was taken."""
+        self._pair.load_state_dict(state)
+
+
+class Pair:
+    """Two bonuses that are updated, saved and loaded together; what either cannot read or load changes neither.
+
+    An update is tried on its first step: a single bad value later in a rollout, such as an action out of range, is
+    found only by the bonus that reads it.
+    """
+
+    def __init__(self, first: Bonus, second: Bonus):
+        self._first = first
+        self._second = second
+
+    def compute(self, transitions: Transitions) -> tuple[Tensor, Tensor]:
+        """Both bonuses, each (T, N)."""
+        return self._first.compute(transitions), self._second.compute(transitions)
+
+    def update(self, transitions: Transitions) -> dict[str, float]:
+        """The metrics of both."""
+        # Computing one step makes the second refuse what it cannot read before the first has learned from it.
+        self._second.compute(transitions.first_step())
+        first, second = self._first.update(transitions), self._second.update(transitions)
+        return {f"first/{k}": v for k, v in first.items()} | {f"second/{k}": v for k, v in second.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both states, by position."""
+        return {"first": self._first.state_dict(), "second": self._second.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load both; if the second refuses, the first is put back."""
+        require_same_layout(dict.fromkeys(state, ""), {"first": "", "second": ""})
+        before = self._first.state_dict()
+        self._first.load_state_dict(state["first"])
+        try:
+            self._second.load_state_dict(state["second"])
+        except ValueError:
+            self._first.load_state_dict(before)
+            raise

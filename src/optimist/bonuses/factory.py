@@ -1,0 +1,147 @@
+"""A bonus by its name, from the same arguments whichever it is: what a command line or a study needs."""
+
+import copy
+import dataclasses
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from optimist.bonuses import features
+from optimist.bonuses.acb import ACB
+from optimist.bonuses.actions import Actions
+from optimist.bonuses.counts import HashCount, HashCountConfig
+from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
+from optimist.bonuses.episodic import E3B, E3BConfig
+from optimist.bonuses.icm import ICM, ICMConfig
+from optimist.bonuses.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
+from optimist.bonuses.observations import WHOLE, Discrete, ObservationShape, parts_of
+from optimist.bonuses.protocol import Bonus
+from optimist.bonuses.rnd import RND, RNDConfig
+from optimist.seeding import require_seed
+
+Config = TypeVar("Config", RNDConfig, ICMConfig, HashCountConfig, E3BConfig, InverseDynamicsConfig, EllipticalConfig)
+FEATURE_SETTINGS = ("features", "side", "weighting", "loss", "logits")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a bonus is built for. A field that a bonus needs and that is None makes an error that names it."""
+
+    name: str
+    seed: int
+    observation_shape: ObservationShape | None
+    actions: Actions | None
+    policy_network: nn.Module | None
+
+    def require(self, field: str) -> Any:
+        """The field's value, or an error that says which bonus needs it."""
+        value = getattr(self, field)
+        if value is None:
+            raise ValueError(f"the bonus {self.name!r} needs {field}: pass make({self.name!r}, {field}=..., seed=...)")
+        return value
+
+
+def make(
+    name: str,
+    *,
+    seed: int,
+    observation_shape: ObservationShape | None = None,
+    actions: Actions | None = None,
+    policy_network: nn.Module | None = None,
+    **settings: Any,
+) -> Bonus:
+    """The bonus called ``name``; ``settings`` replace fields of its configuration.
+
+    ========== ================================== ===================================================
+    name       needs                              settings
+    ========== ================================== ===================================================
+    acb        policy_network                     those of ``ACBConfig``; config, logits, loss
+    rnd        observation_shape                  those of ``RNDConfig``
+    icm        observation_shape, actions         those of ``ICMConfig``
+    elliptical observation_shape, policy_network  those of ``EllipticalConfig``; features, side, loss ...
+    e3b        observation_shape, actions         those of ``E3BConfig`` and ``InverseDynamicsConfig``
+    count      observation_shape                  those of ``HashCountConfig``
+    ========== ================================== ===================================================
+
+    What a bonus does not need may be given all the same, so that one call serves every name.
+    """
+    if name not in BUILDERS:
+        raise ValueError(f"there is no bonus {name!r}: {_suggestion(name, BUILDERS)}")
+    return BUILDERS[name](Task(name, require_seed(seed), observation_shape, actions, policy_network), settings)
+
+
+def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    example = None if task.observation_shape is None else _zeros(task.observation_shape)
+    return ACB(task.require("policy_network"), example, seed=task.seed, **settings)
+
+
+def _rnd(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    return RND(task.require("observation_shape"), seed=task.seed, config=_replaced(RNDConfig(), settings))
+
+
+def _icm(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    config = _replaced(ICMConfig(), settings)
+    return ICM(task.require("observation_shape"), task.require("actions"), seed=task.seed, config=config)
+
+
+def _count(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    return HashCount(task.require("observation_shape"), seed=task.seed, config=_replaced(HashCountConfig(), settings))
+
+
+def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    own, others = _split(settings, tuple(field.name for field in dataclasses.fields(E3BConfig)))
+    config = _replaced(InverseDynamicsConfig(), others, also=tuple(own))
+    shape, actions = task.require("observation_shape"), task.require("actions")
+    embedding = InverseDynamics(shape, actions, seed=task.seed, config=config)
+    return E3B(embedding, config=_replaced(E3BConfig(), own))
+
+
+def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    chosen, others = _split(settings, FEATURE_SETTINGS)
+    config = _replaced(EllipticalConfig(), others, also=FEATURE_SETTINGS)
+    shape: ObservationShape = task.require("observation_shape")
+    network = copy.deepcopy(task.require("policy_network"))  # the features must not move with the policy
+    name = chosen.pop("features", "sketch")
+    feature_map = features.make(name, network, _zeros(shape), seed=task.seed, **chosen)
+    return Elliptical(feature_map, shape, config=config)
+
+
+BUILDERS: dict[str, Callable[[Task, Mapping[str, Any]], Bonus]] = {
+    "acb": _acb,
+    "count": _count,
+    "e3b": _e3b,
+    "elliptical": _elliptical,
+    "icm": _icm,
+    "rnd": _rnd,
+}
+
+
+def _zeros(shape: ObservationShape) -> torch.Tensor | dict[str, torch.Tensor]:
+    zeros = {
+        name: torch.zeros(1, *part.raw_shape, dtype=torch.int64 if isinstance(part, Discrete) else torch.float32)
+        for name, part in parts_of(shape, channels="all").items()
+    }
+    return zeros if isinstance(shape, Mapping) else zeros[WHOLE]
+
+
+def _split(settings: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    chosen = {key: value for key, value in settings.items() if key in names}
+    return chosen, {key: value for key, value in settings.items() if key not in names}
+
+
+def _replaced(config: Config, settings: Mapping[str, Any], also: tuple[str, ...] = ()) -> Config:
+    """``config`` with fields replaced by ``settings``; ``also`` are names that the caller has already taken out."""
+    names = [*(field.name for field in dataclasses.fields(config)), *also]
+    unknown = next((key for key in settings if key not in names), None)
+    if unknown is not None:
+        raise ValueError(f"{type(config).__name__} has no setting {unknown!r}: {_suggestion(unknown, names)}")
+    return dataclasses.replace(config, **settings)
+
+
+def _suggestion(name: str, names: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"choose one of {', '.join(sorted(names))}"

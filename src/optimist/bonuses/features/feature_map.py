@@ -1,0 +1,49 @@
+"""What a feature map is: it takes observations to the features of a policy network, and owns no state of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from optimist.bonuses.features.batch import FeatureBatch
+
+Observations = Tensor | Mapping[str, Tensor]
+"""A batch of n observations: a tensor (n, ...), or a dictionary of such tensors."""
+
+
+class FeatureMap(Protocol):
+    """A function from n observations to their features ``g_1 .. g_n``, read from ``network`` as it is at the call."""
+
+    @property
+    def network(self) -> nn.Module:
+        """The network that is read, never written; move it and the features move."""
+        ...
+
+    @property
+    def shapes(self) -> Sequence[torch.Size]:
+        """The shape of each block of one state's feature, known before the first call."""
+        ...
+
+    def __call__(self, observations: Observations) -> FeatureBatch:
+        """The features of a batch. Shapes: observations (n, ...), or a dictionary of such -> n features."""
+        ...
+
+
+def count(observations: Observations) -> int:
+    """n, the length of the batch axis, which every tensor of a dictionary must share."""
+    tensors = {"observations": observations} if isinstance(observations, Tensor) else dict(observations)
+    lengths = {key: tensor.shape[0] if tensor.ndim else 0 for key, tensor in tensors.items()}
+    if not lengths or len(set(lengths.values())) > 1 or 0 in lengths.values():
+        raise ValueError(
+            "observations must be n >= 1 rows along a first batch axis, the same n in every tensor, got lengths "
+            f"{lengths}: pass (n, ...), or observation.unsqueeze(0) for a single one"
+        )
+    return next(iter(lengths.values()))
+
+
+def map_observations(function: Callable[[Tensor], Tensor], observations: Observations) -> Observations:
+    """``function`` of the tensor, or of every tensor of the dictionary."""
+    if isinstance(observations, Tensor):
+        return function(observations)
+    return {key: function(tensor) for key, tensor in observations.items()}

@@ -1,0 +1,162 @@
+"""A structured random projection of the whole gradient: some thousands of numbers for a million."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from optimist.bonuses.features.batch import Dense
+from optimist.bonuses.features.feature_map import Observations
+from optimist.bonuses.features.inspection import inspect
+from optimist.bonuses.features.layers import padded
+from optimist.bonuses.features.loss import Loss
+from optimist.bonuses.features.plan import layer_taps, other_rows
+from optimist.bonuses.features.taps import Tap
+from optimist.seeding import split
+
+Side = int | tuple[int, int]
+"""The size of a layer's sketch: (outputs, inputs), or one number for both."""
+
+DEFAULT_SIDE = 32
+
+
+class SketchFeatures:
+    """``P_o' G P_i`` of every layer, side by side, with G the layer's gradient (weights and bias, o x (i + 1)).
+
+    P_o (o, a) and P_i (i + 1, b) are Gaussian with variances 1/a and 1/b, drawn from ``seed`` and the layer's name: the
+    seed is all the state there is. Inner products are kept in expectation, ``E <P_o' G P_i, P_o' F P_i> = <G, F>``. For
+    a linear layer, ``G = e h'`` and ``F = f k'``, the estimate is a product of two independent ones, of ``<e, f>`` with
+    variance ``(|e|^2 |f|^2 + <e, f>^2) / a`` and of ``<h, k>`` with ``(|h|^2 |k|^2 + <h, k>^2) / b``; so the estimate
+    of ``|G|^2`` has the relative variance ``2/a + 2/b + 4/(a b)``.
+
+    G is never made. A linear layer gives ``(P_o' e) (P_i' h)'``; in a convolution P_i is itself a convolution with
+    random filters and the products are summed over positions; groups of a convolution are sketched apart. Parameters of
+    other modules are projected as matrices after ``torch.func``. A side that is no shorter than the layer's own leaves
+    that side as it is, so small layers are exact.
+
+    ``side`` is one size for all layers, or a mapping from names of layers (of parameters, for other modules) to sizes,
+    with ``DEFAULT_SIDE`` for those it does not name.
+    Deviation: ours, not the paper's, which uses the whole gradient.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        loss: Loss,
+        example: Observations,
+        *,
+        seed: int,
+        side: Side | Mapping[str, Side] = DEFAULT_SIDE,
+    ):
+        self.network = network
+        self.loss = loss
+        self.seed = seed
+        self.plan = inspect(network, loss, example)
+        sides = sides_by_name(side, (*self.plan.layers, *self.plan.others))
+        self.projections: dict[str, tuple[Projection, Projection]] = {}
+        for name in self.plan.layers:
+            layer = network.get_submodule(name)
+            weight = layer.get_parameter("weight")
+            groups = layer.groups if isinstance(layer, nn.Conv2d) else 1
+            inputs = weight[0].numel() + (layer.bias is not None)
+            self.projections[name] = draw(groups, weight.shape[0] // groups, inputs, sides[name], weight, seed, name)
+        for name in self.plan.others:
+            parameter = network.get_parameter(name)
+            a, b = sides[name]
+            if parameter.ndim < 2:
+                self.projections[name] = draw(1, 1, parameter.numel(), (1, a * b), parameter, seed, name)
+            else:
+                self.projections[name] = draw(1, len(parameter), parameter[0].numel(), (a, b), parameter, seed, name)
+        size = sum(left.groups * left.side * right.side for left, right in self.projections.values())
+        self.shapes: Sequence[torch.Size] = (torch.Size((size,)),)
+
+    def __call__(self, observations: Observations) -> Dense:
+        """The sketches of a batch. Shapes: observations (n, ...) -> (n, d), d the sum of the layers' a x b."""
+        taps = layer_taps(self.network, self.loss, observations, self.plan.layers)
+        rows = other_rows(self.network, self.loss, observations, self.plan)
+        pieces = [sketch_layer(layer, tap, *self.projections[name]) for name, (layer, tap) in taps.items()]
+        pieces += [sketch_matrix(rows[name], *self.projections[name]) for name in self.plan.others]
+        return Dense(torch.cat([piece.flatten(1) for piece in pieces], dim=1))
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A random matrix P for each group of a layer, (groups, size, side) with ``E P P' = I``; or the identity."""
+
+    matrix: Tensor
+    identity: bool
+
+    @property
+    def groups(self) -> int:
+        """How many matrices there are."""
+        return self.matrix.shape[0]
+
+    @property
+    def side(self) -> int:
+        """How many numbers are left of a vector."""
+        return self.matrix.shape[2]
+
+    def apply(self, vectors: Tensor) -> Tensor:
+        """``P' v`` of every column. Shapes: (..., groups, size, p) -> (..., groups, side, p)."""
+        return vectors if self.identity else self.matrix.mT @ vectors
+
+
+def sketch_layer(layer: nn.Linear | nn.Conv2d, tap: Tap, left: Projection, right: Projection) -> Tensor:
+    """``sum_p (P_o' e_p) (P_i' [h_p, 1])'`` of every state and group. Shapes: -> (n, groups, left.side, right.side)."""
+    weights, bias = (right.matrix, None) if layer.bias is None else (right.matrix[:, :-1], right.matrix[:, -1])
+    if isinstance(layer, nn.Conv2d):
+        filters = weights.mT.reshape(-1, *layer.weight.shape[1:])  # (groups side, i, height, width)
+        offset = None if bias is None else bias.flatten()
+        h = F.conv2d(padded(layer, tap.inputs), filters, offset, layer.stride, 0, layer.dilation, layer.groups)
+        e = tap.gradients.flatten(2).unflatten(1, (layer.groups, -1))  # (n, groups, o, p)
+        return left.apply(e) @ h.flatten(2).unflatten(1, (layer.groups, -1)).mT
+    h = tap.inputs @ weights[0] if bias is None else tap.inputs @ weights[0] + bias[0]  # (n, ..., side)
+    e = tap.gradients if left.identity else tap.gradients @ left.matrix[0]
+    if tap.inputs.ndim == 2:
+        return (e.unsqueeze(2) * h.unsqueeze(1)).unsqueeze(1)
+    return (e.flatten(1, -2).mT @ h.flatten(1, -2)).unsqueeze(1)
+
+
+def sketch_matrix(rows: Tensor, left: Projection, right: Projection) -> Tensor:
+    """``P_o' G P_i`` of gradients that are written out. Shapes: rows (n, ...) -> (n, 1, left.side, right.side)."""
+    matrices = rows.reshape(len(rows), 1, left.matrix.shape[1], right.matrix.shape[1])
+    return right.apply(left.apply(matrices).mT).mT
+
+
+def draw(
+    groups: int, outputs: int, inputs: int, side: tuple[int, int], like: Tensor, seed: int, name: str
+) -> tuple[Projection, Projection]:
+    """The projections of the outputs and of the inputs of one layer, on the device of ``like``.
+
+    Each layer has its own stream: a layer added elsewhere moves no other's sketch.
+    """
+    state = int(split(seed, f"sketch/{name}").generate_state(1, np.uint64)[0])
+    generator = torch.Generator().manual_seed(state)
+
+    def one(size: int, side: int) -> Projection:
+        if side >= size:
+            return Projection(torch.eye(size).expand(groups, size, size).to(like), identity=True)
+        return Projection((torch.randn(groups, size, side, generator=generator) / side**0.5).to(like), identity=False)
+
+    return one(outputs, side[0]), one(inputs, side[1])
+
+
+def sides_by_name(side: Side | Mapping[str, Side], names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The size of every layer's sketch, checked."""
+    given = dict(side) if isinstance(side, Mapping) else dict.fromkeys(names, side)
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise ValueError(f"side names {unknown}, which are not layers that move the loss: known are {list(names)}")
+    sides = {}
+    for name in names:
+        value = given.get(name, DEFAULT_SIDE)
+        pair = (value, value) if isinstance(value, int) else tuple(value)
+        if len(pair) != 2 or any(not isinstance(k, int) or isinstance(k, bool) or k < 1 for k in pair):
+            raise ValueError(
+                f"side must be an integer >= 1 or a pair (outputs, inputs) of such, got {value!r} for {name!r}"
+            )
+        sides[name] = pair
+    return sides

@@ -1,0 +1,160 @@
+"""The intrinsic curiosity module: how badly the next state's features are predicted (Pathak et al. 2017)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from optimist.bonuses.actions import Actions
+from optimist.bonuses.inverse_dynamics import InverseModel, embedded
+from optimist.bonuses.networks import linear, minibatches
+from optimist.bonuses.observations import Channels, ObservationShape, chunks
+from optimist.bonuses.protocol import Observations, Transitions
+from optimist.bonuses.state import (
+    load_optimizer_state,
+    module_state,
+    optimizer_state,
+    require_same_layout,
+    seeded_generator,
+)
+from optimist.bonuses.whitened import CHUNK, WhitenedObservations
+
+
+@dataclass(frozen=True)
+class ICMConfig:
+    """Every default of ICM. Source unless said otherwise: ICM as the ACB paper ran it."""
+
+    features: int = 512
+    """Numbers that a state is encoded as."""
+    forward_weight: float = 1.0
+    """Weight of the forward loss, 1 : 1 with the inverse one (Pathak et al.: 0.2 to 0.8)."""
+    inverse_weight: float = 1.0
+    """Weight of the inverse loss."""
+    learning_rate: float = 1e-4
+    """Adam's step size: the ACB paper's appendix."""
+    epochs: int = 3
+    """Passes over a rollout: the ACB paper's appendix."""
+    minibatches: int = 8
+    """Parts of a rollout in an epoch."""
+    clip: float = 5.0
+    """Whitened observations are clipped to +-5, as in RND."""
+    channels: Channels = "all"
+    """Channels of an image that are read: all, so that the encoder sees motion."""
+
+    def __post_init__(self) -> None:
+        if min(self.features, self.epochs, self.minibatches) < 1 or not self.learning_rate > 0:
+            raise ValueError("features, epochs and minibatches must be >= 1 and learning_rate > 0")
+        if min(self.forward_weight, self.inverse_weight) < 0:
+            raise ValueError("forward_weight and inverse_weight must be >= 0")
+
+
+class ICM:
+    """The bonus ``mean_k (f_k(phi(s), a) - phi_k(s'))^2``: the forward model's error in features of the inverse model.
+
+    The encoder ``phi`` is trained to tell the action from phi(s), phi(s') (inverse loss) and, through phi(s), to make
+    the successor predictable (forward loss), of which phi(s') is a constant target.
+
+    Paper: ICM, section 2.
+    Deviation: the forward model is two layers as in ICM, without the residual blocks of later code; the mean of squares
+    replaces half their sum, a constant which return-scale normalisation takes out.
+    """
+
+    def __init__(
+        self, observation_shape: ObservationShape, actions: Actions, *, seed: int, config: ICMConfig | None = None
+    ):
+        self.config = config or ICMConfig()
+        self._actions = actions
+        self._generator = seeded_generator(seed, "icm")
+        self._observations = WhitenedObservations(
+            observation_shape, channels=self.config.channels, clip=self.config.clip
+        )
+        features = self.config.features
+        self._model = InverseModel(self._observations.parts, actions, features, generator=self._generator)
+        self._forward = nn.Sequential(
+            linear(features + actions.width, features, generator=self._generator),
+            nn.LeakyReLU(),
+            linear(features, features, generator=self._generator),
+        )
+        parameters = [*self._model.parameters(), *self._forward.parameters()]
+        self._optimizer = torch.optim.Adam(parameters, lr=self.config.learning_rate)
+
+    @torch.no_grad()
+    def compute(self, transitions: Transitions) -> Tensor:
+        """The forward model's error at every transition, (T, N); changes nothing."""
+        actions, before, after = self._rows(transitions)
+        errors = [self._losses(before, after, actions, chunk)[0] for chunk in chunks(len(actions), CHUNK)]
+        return torch.cat(errors).reshape(transitions.ended.shape)
+
+    @torch.enable_grad()
+    def update(self, transitions: Transitions) -> dict[str, float]:
+        """Move the whitening statistics once, then train both models; returns their mean losses."""
+        actions, before, after = self._rows(transitions)
+        self._observations.update(after)
+        sums, trained = torch.zeros(2), 0
+        for batch in minibatches(
+            len(actions), epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
+        ):
+            forward, inverse = (loss.mean() for loss in self._losses(before, after, actions, batch))
+            loss = self.config.forward_weight * forward + self.config.inverse_weight * inverse
+            self._optimizer.zero_grad()
+            loss.backward()
+            self._optimizer.step()
+            sums, trained = sums + len(batch) * torch.stack([forward, inverse]).detach(), trained + len(batch)
+        self._optimizer.zero_grad()
+        return {"forward_loss": sums[0].item() / trained, "inverse_loss": sums[1].item() / trained}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Move the whitening statistics alone, by the successors of random play before training."""
+        self._observations.update(self._observations.rows(transitions.next_observations))
+
+    @property
+    def size(self) -> int:
+        """The length of an embedding."""
+        return self.config.features
+
+    def embed(self, observations: Observations) -> Tensor:
+        """``phi`` of every observation, for bonuses built on it. Shapes: (T, N, ...) -> (T N, features)."""
+        return embedded(self._model.encoder, self._observations, observations)
+
+    def require(self, transitions: Transitions) -> None:
+        """An error if ``update`` could not learn from ``transitions``."""
+        self._rows(transitions)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The three networks, Adam's moments, the whitening statistics and the random state."""
+        return {
+            "model": module_state(self._model),
+            "forward": module_state(self._forward),
+            "optimizer": optimizer_state(self._optimizer),
+            "observations": self._observations.state_dict(),
+            "generator": self._generator.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state`` was taken."""
+        require_same_layout(state, self.state_dict())
+        self._model.load_state_dict(state["model"])
+        self._forward.load_state_dict(state["forward"])
+        load_optimizer_state(self._optimizer, state["optimizer"])
+        self._observations.load_state_dict(state["observations"])
+        self._generator.set_state(state["generator"])
+
+    def _rows(self, transitions: Transitions) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        return (
+            self._actions.rows_of(transitions.actions),
+            self._observations.rows(transitions.observations),
+            self._observations.rows(transitions.next_observations),
+        )
+
+    def _losses(
+        self, before: Mapping[str, Tensor], after: Mapping[str, Tensor], actions: Tensor, index: Tensor | slice
+    ) -> tuple[Tensor, Tensor]:
+        """The forward and the inverse loss of the chosen rows, each (n,)."""
+        taken = actions[index]
+        phi, successor, prediction = self._model(
+            self._observations.read(before, index), self._observations.read(after, index)
+        )
+        predicted = self._forward(torch.cat([phi, self._actions.encode(taken)], dim=1))
+        return (predicted - successor.detach()).square().mean(1), self._actions.loss(prediction, taken)

@@ -1,0 +1,141 @@
+"""Running moments, observation whitening, and the scale of intrinsic returns. Only `update` moves them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optimist.bonuses.state import require_same_layout
+
+SMALLEST_DEVIATION = 1e-6  # a coordinate that never varied is read as 0, not as 0 / 0
+
+
+class RunningMoments:
+    """The mean and the (population) variance of every coordinate of everything seen, in one pass.
+
+    Batches are merged with Chan's parallel formula in float64: the result does not depend on how the data was batched,
+    up to rounding, and a large mean does not cancel the variance. Before the first sample: mean 0, variance 1.
+    """
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.count = 0
+        self.mean = torch.zeros(shape, dtype=torch.float64)
+        self._scatter = torch.zeros(shape, dtype=torch.float64)  # sum of squared distances to the mean
+
+    @property
+    def variance(self) -> Tensor:
+        """The population variance of every coordinate; 1 before the first sample."""
+        return self._scatter / self.count if self.count else torch.ones_like(self._scatter)
+
+    @property
+    def deviation(self) -> Tensor:
+        """The standard deviation of every coordinate, at least 1e-6."""
+        return self.variance.sqrt().clamp_min(SMALLEST_DEVIATION)
+
+    def update(self, samples: Tensor) -> None:
+        """Merge a batch. Shapes: samples (n, *shape)."""
+        if samples.shape[1:] != self.mean.shape:
+            raise ValueError(f"samples must be (n, *{tuple(self.mean.shape)}), got shape {tuple(samples.shape)}")
+        if not len(samples):
+            return
+        variance, mean = torch.var_mean(samples.double(), dim=0, correction=0)
+        total = self.count + len(samples)
+        shift = mean - self.mean
+        self.mean = self.mean + shift * (len(samples) / total)
+        self._scatter = self._scatter + variance * len(samples) + shift.square() * (self.count * len(samples) / total)
+        self.count = total
+
+    def state_dict(self) -> dict[str, Any]:
+        """The count, the mean and the scatter."""
+        return {"count": self.count, "mean": self.mean.clone(), "scatter": self._scatter.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        require_same_layout(state, self.state_dict())
+        self.count = state["count"]
+        self.mean, self._scatter = state["mean"].clone(), state["scatter"].clone()
+
+
+class Whitening:
+    """Observations minus their running mean, over their running standard deviation, clipped: ``clip((x - mean) / sd)``.
+
+    Paper: RND (Burda et al. 2018), section 2.4: clip 5. Statistics move only in ``update``.
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, clip: float):
+        if not clip > 0:
+            raise ValueError(f"clip must be > 0, got {clip}: whitened observations lie in -clip .. clip")
+        self.clip = clip
+        self._moments = RunningMoments(shape)
+
+    @property
+    def count(self) -> int:
+        """How many observations the statistics rest on."""
+        return self._moments.count
+
+    def whiten(self, observations: Tensor) -> Tensor:
+        """Whitened and clipped observations, float32. Shapes: (n, *shape) -> (n, *shape)."""
+        mean, deviation = self._moments.mean.float(), self._moments.deviation.float()
+        return (observations.float() - mean).div_(deviation).clamp_(-self.clip, self.clip)
+
+    def update(self, observations: Tensor) -> None:
+        """Move the statistics. Shapes: observations (n, *shape)."""
+        self._moments.update(observations)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The running moments."""
+        return self._moments.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._moments.load_state_dict(state)
+
+
+class ReturnScale:
+    """The running standard deviation of the discounted sum of intrinsic rewards, by which they are divided.
+
+    The sum of an environment runs forward over **time**, ``R_t = discount R_{t-1} + r_t``, is carried from one rollout
+    to the next and never reset (intrinsic returns are non-episodic); the deviation is over all times and environments.
+    RND updates with a rollout's rewards first and then normalises them: ``update(r)``, then ``normalise(r)``.
+
+    Paper: RND (Burda et al. 2018), section 2.4 and its code's forward filter; discount 0.99 there.
+    """
+
+    def __init__(self, *, discount: float):
+        if not 0 <= discount < 1:
+            raise ValueError(f"discount must lie in [0, 1), got {discount}: the discounted sum must stay finite")
+        self.discount = discount
+        self._returns = torch.zeros(0, dtype=torch.float64)  # R_t of every environment; sized by the first rollout
+        self._moments = RunningMoments(())
+
+    def normalise(self, rewards: Tensor) -> Tensor:
+        """``rewards`` over the running deviation of their discounted sums; pure. Shapes: (T, N) -> (T, N)."""
+        return rewards / self._moments.deviation.to(rewards.dtype)
+
+    def update(self, rewards: Tensor) -> None:
+        """Run the sums of every environment forward over a rollout. Shapes: rewards (T, N)."""
+        if rewards.ndim != 2:
+            raise ValueError(f"rewards must be (T, N), time first, got shape {tuple(rewards.shape)}")
+        if not bool(torch.isfinite(rewards).all()):
+            raise ValueError("rewards must be finite, got NaN or infinity: nothing was changed")
+        environments = len(self._returns) or rewards.shape[1]
+        if rewards.shape[1] != environments:
+            raise ValueError(f"rewards must be of {environments} environments as before, got {rewards.shape[1]}")
+        current = self._returns if len(self._returns) else torch.zeros(environments, dtype=torch.float64)
+        sums = []
+        for reward in rewards.double():  # over time; each row holds all environments
+            current = current * self.discount + reward
+            sums.append(current)
+        self._returns = current
+        self._moments.update(torch.stack(sums).flatten())
+
+    def state_dict(self) -> dict[str, Any]:
+        """The running sums and their moments."""
+        return {"returns": self._returns.clone(), "moments": self._moments.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        require_same_layout(state, self.state_dict(), growing={"returns"})
+        self._returns = state["returns"].clone()
+        self._moments.load_state_dict(state["moments"])

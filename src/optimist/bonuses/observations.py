@@ -1,0 +1,153 @@
+"""Observations as networks read them: images, vectors, discrete states, chosen keys of a Dict, as named float parts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from optimist.bonuses.protocol import Observations, flatten_time
+
+SMALLEST_IMAGE = 36  # the least side on which the convolutions 8x8/4, 4x4/2, 3x3/1 leave one position
+WHOLE = "whole"  # the name of the only part of an observation that is no Dict
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A state among ``n``, observed as an integer 0 .. n - 1 and read as a one-hot vector of n numbers."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"Discrete needs n >= 1 states, got {self.n}")
+
+    @property
+    def raw_shape(self) -> tuple[int, ...]:
+        """The shape of one observation as it comes: a single integer."""
+        return ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one observation as it is read."""
+        return (self.n,)
+
+    def require(self, name: str, values: Tensor) -> None:
+        """An error unless ``values`` holds integers from 0 to n - 1."""
+        if values.is_floating_point():
+            raise ValueError(f"{name} must be integers below {self.n}, got dtype {values.dtype}: pass state indices")
+        low, high = (int(v) for v in torch.aminmax(values.to(torch.int64)))
+        if low < 0 or high >= self.n:
+            raise ValueError(f"{name} must lie in 0 .. {self.n - 1}, got {low} .. {high}: give Discrete the true n")
+
+    def read(self, values: Tensor) -> Tensor:
+        """One-hot rows. Shapes: (n,) -> (n, states)."""
+        return torch.nn.functional.one_hot(values.to(torch.int64), self.n).float()
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Numbers of any shape, read flat."""
+
+    raw_shape: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One axis."""
+        return (torch.Size(self.raw_shape).numel(),)
+
+    def require(self, name: str, values: Tensor) -> None:
+        """Any real numbers will do."""
+
+    def read(self, values: Tensor) -> Tensor:
+        """Flat float rows. Shapes: (n, ...) -> (n, size)."""
+        return values.flatten(1).float() if values.ndim > 1 else values.float().unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image (C, H, W), uint8 or float, of which the last ``channels`` are read: the newest frame, or all."""
+
+    raw_shape: tuple[int, int, int]
+    channels: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.channels <= self.raw_shape[0]:
+            raise ValueError(f"channels must be 1 .. {self.raw_shape[0]}, got {self.channels}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The channels that are read."""
+        return (self.channels, *self.raw_shape[1:])
+
+    def require(self, name: str, values: Tensor) -> None:
+        """Any real numbers will do."""
+
+    def read(self, values: Tensor) -> Tensor:
+        """The last channels as floats. Shapes: (n, C, H, W) -> (n, channels, H, W)."""
+        return values[:, -self.channels :].float()
+
+
+Part = Discrete | Vector | Image
+Channels = int | Literal["newest", "all"]
+ObservationShape = tuple[int, ...] | Discrete | Mapping[str, tuple[int, ...] | Discrete]
+
+
+def parts_of(shape: ObservationShape, *, channels: Channels) -> dict[str, Part]:
+    """The parts that an observation of ``shape`` is read as, by name: a Dict's chosen keys, or one part alone.
+
+    A tuple (C, H, W) with H and W of at least 36 is an image, read through convolutions; every other tuple is a vector.
+    ``channels`` is how many channels of an image are read, from the last; "newest" is 3 where C is a multiple of 3
+    (colour) and 1 elsewhere (a stack of grey frames).
+    """
+    if isinstance(shape, Mapping):
+        if not shape:
+            raise ValueError("observation_shape is an empty mapping: choose at least one key of the Dict observation")
+        return {name: _part(part, channels) for name, part in shape.items()}
+    return {WHOLE: _part(shape, channels)}
+
+
+def _part(shape: tuple[int, ...] | Discrete, channels: Channels) -> Part:
+    if isinstance(shape, Discrete):
+        return shape
+    sizes = tuple(shape)
+    if any(s < 1 for s in sizes):
+        raise ValueError(f"observation_shape must have sizes of at least 1, got {sizes}")
+    if len(sizes) == 3 and min(sizes[:2]) >= SMALLEST_IMAGE > sizes[2]:
+        raise ValueError(f"images are channels first, (C, H, W), got {sizes}: use observations.movedim(-1, -3)")
+    if len(sizes) != 3 or min(sizes[1:]) < SMALLEST_IMAGE:
+        return Vector(sizes)
+    if channels == "newest":
+        channels = 3 if sizes[0] % 3 == 0 else 1
+    return Image((sizes[0], sizes[1], sizes[2]), sizes[0] if channels == "all" else channels)
+
+
+def rows_of(parts: Mapping[str, Part], observations: Observations) -> dict[str, Tensor]:
+    """The raw parts of a rollout's observations, checked, one row a state. Shapes: (T, N, ...) -> (T N, ...)."""
+    flat = flatten_time(observations)
+    named = {WHOLE: flat} if isinstance(flat, Tensor) else flat
+    missing = parts.keys() - named.keys()
+    if missing:
+        wanted = "a tensor" if WHOLE in missing else f"a mapping with the keys {sorted(parts)}"
+        came = "a tensor" if WHOLE in named else f"a mapping with the keys {sorted(named)}"
+        raise ValueError(f"observations must be {wanted}, got {came}: they must match observation_shape")
+    for name, part in parts.items():
+        label = "observations" if name == WHOLE else f"observations[{name!r}]"
+        if tuple(named[name].shape[1:]) != part.raw_shape:
+            raise ValueError(
+                f"{label} must have shape (T, N{''.join(f', {s}' for s in part.raw_shape)}), "
+                f"got (T, N{''.join(f', {s}' for s in named[name].shape[1:])}): they must match observation_shape"
+            )
+        part.require(label, named[name])
+    return {name: named[name] for name in parts}
+
+
+def read(parts: Mapping[str, Part], rows: Mapping[str, Tensor], index: Tensor | slice) -> dict[str, Tensor]:
+    """The float parts of the chosen rows, each (rows, *part.shape)."""
+    return {name: part.read(rows[name][index]) for name, part in parts.items()}
+
+
+def chunks(total: int, size: int) -> Iterator[slice]:
+    """Slices of at most ``size`` rows that cover ``total`` rows in order, so that memory does not grow with them."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))

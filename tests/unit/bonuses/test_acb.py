@@ -1,0 +1,278 @@
+"""The ACB bonus as an object: pure compute, complete state, clear errors, and the laws of a confidence bonus."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from optimist.bonuses.acb import ACB
+from optimist.bonuses.acb_parts import minibatch_rows
+from optimist.bonuses.presets import DEFAULT
+from optimist.bonuses.protocol import Transitions
+
+CONFIGURATIONS = {
+    "default": {},
+    "recursive": {"solver": "recursive", "ridge": 1.0, "sketch_size": 4},
+    "gradient rmsprop batch": {
+        "features": "gradient",
+        "solver": "rmsprop",
+        "statistics": "batch",
+        "affine": True,
+        "targets": "fresh",
+        "passes": 2,
+    },
+    "penultimate unscaled max": {"features": "penultimate", "statistics": "none", "aggregate": "max"},
+    "last-layer exponential": {"features": "last-layer", "averaging": "exponential", "minibatches": 3},
+}
+
+
+def policy(seed=0):
+    network = nn.Sequential(nn.Linear(5, 12), nn.ReLU(), nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3))
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=generator)
+    return network
+
+
+def transitions_of(successors, observations=None):
+    steps, environments = successors.shape[:2]
+    never = torch.zeros(steps, environments, dtype=torch.bool)
+    actions = torch.zeros(steps, environments, dtype=torch.int64)
+    return Transitions(successors if observations is None else observations, actions, successors, never, never)
+
+
+def rollout(seed, steps=16, environments=4):
+    generator = torch.Generator().manual_seed(seed)
+    return transitions_of(*(torch.randn(steps, environments, 5, generator=generator) for _ in range(2)))
+
+
+def make(name="default", seed=0, **overrides):
+    return ACB(policy(), torch.zeros(1, 5), seed=seed, **{"ensemble_size": 16, **CONFIGURATIONS[name], **overrides})
+
+
+def same(a, b):
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_compute_changes_nothing(name):
+    bonus = make(name)
+    bonus.update(rollout(0))
+    before, world = bonus.state_dict(), torch.get_rng_state()
+    first, second = bonus.compute(rollout(1)), bonus.compute(rollout(1))
+    assert first.shape == (16, 4)
+    assert torch.equal(first, second)
+    assert same(before, bonus.state_dict())
+    assert torch.equal(world, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_state_goes_on_bit_exactly(name):
+    one, other = make(name), make(name, seed=5)
+    one.update(rollout(0))
+    other.load_state_dict(one.state_dict())
+    assert same(one.state_dict(), other.state_dict())
+    for seed in (1, 2):
+        assert one.update(rollout(seed)) == other.update(rollout(seed))
+    assert torch.equal(one.compute(rollout(3)), other.compute(rollout(3)))
+    assert same(one.state_dict(), other.state_dict())
+
+
+def test_the_state_is_plain_data():
+    bonus = make()
+    bonus.update(rollout(0))
+
+    def walk(value):
+        if isinstance(value, dict):
+            return all(isinstance(key, str) and walk(part) for key, part in value.items())
+        return isinstance(value, torch.Tensor | int | float | str)
+
+    assert walk(bonus.state_dict())
+
+
+def test_sizing_at_first_use_gives_the_same_bonus():
+    early, late = make(), ACB(policy(), seed=0, ensemble_size=16)
+    assert torch.equal(early.compute(rollout(0)), late.compute(rollout(0)))
+    fresh = ACB(policy(), seed=1, ensemble_size=16)
+    early.update(rollout(0))
+    fresh.load_state_dict(early.state_dict())  # a state brings the layout along
+    assert torch.equal(early.compute(rollout(1)), fresh.compute(rollout(1)))
+
+
+def test_seeds_matter_and_are_all_that_matters():
+    assert torch.equal(make(seed=1).compute(rollout(0)), make(seed=1).compute(rollout(0)))
+    assert not torch.equal(make(seed=1).compute(rollout(0)), make(seed=2).compute(rollout(0)))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_nan_raises_and_changes_nothing(name):
+    bonus = make(name)
+    bonus.update(rollout(0))
+    before = bonus.state_dict()
+    with pytest.raises(ValueError, match="finite"):
+        bonus.update(transitions_of(torch.full((4, 4, 5), math.nan)))
+    assert same(before, bonus.state_dict())
+
+
+def test_a_diverged_policy_raises_and_changes_nothing():
+    network = policy()
+    bonus = ACB(network, torch.zeros(1, 5), ensemble_size=4)
+    bonus.update(rollout(0))
+    before = bonus.state_dict()
+    with torch.no_grad():
+        network[0].weight[0, 0] = math.inf
+    with pytest.raises(ValueError, match=r"parameter 0\.weight is not finite"):
+        bonus.update(rollout(1))
+    assert same(before, bonus.state_dict())
+
+
+def test_wrong_shapes_say_what_was_expected_and_change_nothing():
+    bonus = make()
+    before = bonus.state_dict()
+    for call in (bonus.compute, bonus.update):
+        with pytest.raises(ValueError, match=r"must have the shapes .*\(5,\).* got .*\(6,\)"):
+            call(transitions_of(torch.zeros(4, 4, 6)))
+    assert same(before, bonus.state_dict())
+
+
+def test_a_foreign_state_is_refused_and_changes_nothing():
+    bonus, other = make(), make("recursive")
+    before = bonus.state_dict()
+    for state in (other.state_dict(), {"weights": torch.zeros(1)}):
+        with pytest.raises(ValueError, match="must"):
+            bonus.load_state_dict(state)
+    assert same(before, bonus.state_dict())
+
+
+def test_an_unknown_option_suggests_a_near_one():
+    with pytest.raises(TypeError, match="did you mean 'ensemble_size'"):
+        ACB(policy(), ensemble_sise=3)
+
+
+def test_options_are_fields_of_the_configuration():
+    bonus = ACB(policy(), config=DEFAULT, ridge=7.0)
+    assert (bonus.config.ridge, bonus.config.ensemble_size) == (7.0, DEFAULT.ensemble_size)
+
+
+def test_the_bonus_is_that_of_the_successor():
+    bonus = make()
+    bonus.update(rollout(0))
+    a, b = rollout(1), rollout(2)
+    mixed = Transitions(b.observations, a.actions, a.next_observations, a.terminated, a.truncated)
+    assert torch.equal(bonus.compute(a), bonus.compute(mixed))
+
+
+def test_running_statistics_score_a_state_alone_as_among_others():
+    bonus = make()
+    bonus.update(rollout(0))
+    together = bonus.compute(rollout(1))
+    alone = bonus.compute(transitions_of(rollout(1).next_observations[3:4, 2:3]))
+    torch.testing.assert_close(alone[0, 0], together[3, 2], rtol=1e-4, atol=0)
+
+
+def test_batch_statistics_are_those_of_one_step_of_all_environments():
+    bonus = make("gradient rmsprop batch")
+    together = bonus.compute(rollout(1))
+    step = bonus.compute(transitions_of(rollout(1).next_observations[3:4]))
+    torch.testing.assert_close(step[0], together[3], rtol=1e-4, atol=0)
+    with pytest.raises(ValueError, match="at least two states"):
+        bonus.compute(transitions_of(rollout(1).next_observations[:, :1]))
+
+
+def test_the_policy_is_followed_at_the_rate_alpha_and_never_written():
+    network = policy()
+    bonus = ACB(network, torch.zeros(1, 5), ensemble_size=4, auxiliary_rate=0.25)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 1
+    kept = [parameter.clone() for parameter in network.parameters()]
+    before = bonus.state_dict()["auxiliary"]["average"]
+    bonus.update(rollout(0))
+    for name, average in bonus.state_dict()["auxiliary"]["average"].items():
+        torch.testing.assert_close(average, before[name] + 0.25)
+    assert all(torch.equal(a, b) for a, b in zip(kept, network.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+class Tabular(nn.Module):
+    """Penultimate features that are the observation itself: one-hot states stay one-hot."""
+
+    def __init__(self, states):
+        super().__init__()
+        self.head = nn.Linear(states, 2)
+        nn.init.constant_(self.head.weight, 0.1)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, observations):
+        return self.head(observations)
+
+
+def test_bonuses_fall_as_one_over_n_and_the_unseen_keeps_its_own():
+    """State 0 is visited k times, state 1 never: members have the variances 1 / (1 + k) and 1 there."""
+    states = torch.eye(3)
+    bonus = ACB(
+        Tabular(3),
+        states[:1],
+        features="penultimate",
+        statistics="none",
+        solver="recursive",
+        ridge=1.0,
+        fraction=1.0,
+        ensemble_size=4000,
+    )
+    query = transitions_of(states[None])
+    first = bonus.compute(query)[0]
+    visits = 0
+    for steps in (1, 3, 12, 48, 192):
+        bonus.update(transitions_of(states[0].expand(steps, 1, 3)))
+        visits += steps
+        seen, unseen, _ = bonus.compute(query)[0].tolist()
+        # 4,000 Gaussian members: the sd of a sample variance is v sqrt(2/4000); 5 sd, 1 in 2 million, 5 checks.
+        assert seen == pytest.approx(1 / (1 + visits), rel=5 * math.sqrt(2 / 4000))
+        assert unseen == pytest.approx(first[1].item(), rel=1e-6)
+
+
+def test_the_schedule_covers_what_it_should():
+    generator = torch.Generator().manual_seed(0)
+    config = make(fraction=1.0, passes=2, minibatch_size=10).config
+    schedule = minibatch_rows(64, config, generator=generator)
+    assert len(schedule) == 14
+    assert max(len(rows) for rows in schedule) == 10
+    for part in (schedule[:7], schedule[7:]):
+        assert torch.cat(part).sort().values.tolist() == list(range(64))
+    quarter = minibatch_rows(64, make(fraction=0.25, minibatch_size=10).config, generator=generator)
+    assert [len(rows) for rows in quarter] == [8, 8]
+    pairs = make(statistics="batch", minibatch_size=2).config
+    assert all(len(rows) >= 2 for rows in minibatch_rows(9, pairs, generator=generator))
+
+
+def test_dict_observations_and_other_network_outputs():
+    class Composite(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.trunk = nn.Linear(5, 6)
+            self.actor = nn.Linear(6, 3)
+            self.critic = nn.Linear(6, 1)
+
+        def forward(self, observations):
+            hidden = torch.tanh(self.trunk(torch.cat([observations["place"], observations["speed"]], 1)))
+            return {"logits": self.actor(hidden), "value": self.critic(hidden)}
+
+    def dictionary(seed):
+        x = rollout(seed).next_observations
+        never = torch.zeros(16, 4, dtype=torch.bool)
+        parts = {"place": x[..., :2].contiguous(), "speed": x[..., 2:].contiguous()}
+        return Transitions(parts, torch.zeros(16, 4, dtype=torch.int64), parts, never, never)
+
+    bonus = ACB(Composite(), logits=lambda network, observations: network(observations)["logits"], ensemble_size=8)
+    before = bonus.compute(dictionary(0))
+    bonus.update(dictionary(0))
+    after = bonus.compute(dictionary(0))
+    assert after.shape == (16, 4)
+    assert not torch.equal(before, after)
+    copy = ACB(Composite(), logits=lambda network, observations: network(observations)["logits"], ensemble_size=8)
+    copy.load_state_dict(bonus.state_dict())
+    assert torch.equal(copy.compute(dictionary(1)), bonus.compute(dictionary(1)))

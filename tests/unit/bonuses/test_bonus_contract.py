@@ -1,0 +1,374 @@
+"""What every bonus must hold, whichever it is: add a builder to ``BUILDERS`` and it is tested."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from optimist.bonuses import (
+    E3B,
+    ICM,
+    RND,
+    Discrete,
+    DiscreteActions,
+    Elliptical,
+    HashCount,
+    HashCountConfig,
+    ICMConfig,
+    InverseDynamics,
+    InverseDynamicsConfig,
+    Product,
+    RNDConfig,
+    Sum,
+    Transitions,
+    features,
+)
+
+ACTIONS = DiscreteActions(3)
+SHAPES = {
+    "vector": (5,),
+    "image": (4, 36, 36),
+    "discrete": Discrete(12),
+    "dict": {"image": (4, 36, 36), "speed": (2,), "room": Discrete(4)},
+}
+T, N = 5, 3
+
+
+class Policy(nn.Module):
+    """Logits of a linear policy over everything observed, drawn from a seed."""
+
+    def __init__(self, shape, seed):
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.parts = shape if isinstance(shape, dict) else {"whole": shape}
+        width = sum(part.n if isinstance(part, Discrete) else torch.Size(part).numel() for part in self.parts.values())
+        self.hidden = nn.Linear(width, 6, device="meta").to_empty(device="cpu")
+        self.actor = nn.Linear(6, 3, device="meta").to_empty(device="cpu")
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.1, generator=generator)
+
+    def forward(self, observations):
+        named = observations if isinstance(observations, dict) else {"whole": observations}
+        rows = [
+            nn.functional.one_hot(x, part.n).float() if isinstance(part, Discrete) else x.flatten(1).float() / 10
+            for part, x in ((part, named[name]) for name, part in self.parts.items())
+        ]
+        return self.actor(torch.tanh(self.hidden(torch.cat(rows, dim=1))))
+
+
+def elliptical(shape, seed):
+    policy = Policy(shape, seed)
+    example = {name: values[0] for name, values in observed(policy.parts, 1, 1, 0).items()}
+    example = example if isinstance(shape, dict) else example["whole"]
+    return Elliptical(features.make("penultimate", policy, example, seed=seed), shape)
+
+
+def e3b(shape, seed):
+    return E3B(InverseDynamics(shape, ACTIONS, seed=seed, config=InverseDynamicsConfig(features=6)))
+
+
+BUILDERS = {
+    "rnd": lambda shape, seed: RND(shape, seed=seed, config=RNDConfig(features=8)),
+    "icm": lambda shape, seed: ICM(shape, ACTIONS, seed=seed, config=ICMConfig(features=8)),
+    "elliptical": elliptical,
+    "e3b": e3b,
+    "count": lambda shape, seed: HashCount(shape, seed=seed, config=HashCountConfig(code="simhash", bits=6)),
+    "product": lambda shape, seed: Product(
+        RND(shape, seed=seed, config=RNDConfig(features=8)), HashCount(shape, seed=seed)
+    ),
+    "sum": lambda shape, seed: Sum(e3b(shape, seed), HashCount(shape, seed=seed), weights=(1.0, 2.0)),
+}
+every_bonus = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
+every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+
+
+def observed(parts, steps, environments, seed, dtype=torch.uint8):
+    generator = torch.Generator().manual_seed(seed)
+    made = {}
+    for name, part in parts.items():
+        if isinstance(part, Discrete):
+            made[name] = torch.randint(0, part.n, (steps, environments), generator=generator)
+        elif len(part) == 3:
+            image = torch.randint(0, 256, (steps, environments, *part), generator=generator)
+            made[name] = image.to(dtype)
+        else:
+            made[name] = torch.randn(steps, environments, *part, generator=generator)
+    return made
+
+
+def rollout(shape, seed, steps=T, environments=N, dtype=torch.uint8):
+    """T steps of N environments in which some episodes end; a Dict has a key besides the chosen ones."""
+    parts = shape if isinstance(shape, dict) else {"whole": shape}
+    before, after = (observed(parts, steps, environments, 2 * seed + k, dtype) for k in (0, 1))
+    if isinstance(shape, dict):
+        before["clock"] = after["clock"] = torch.zeros(steps, environments)
+    else:
+        before, after = before["whole"], after["whole"]
+    generator = torch.Generator().manual_seed(seed)
+    actions = torch.randint(0, 3, (steps, environments), generator=generator)
+    terminated, truncated = torch.rand(2, steps, environments, generator=generator) < 0.2
+    return Transitions(before, actions, after, terminated, truncated)
+
+
+def same(a, b):
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) else type(a) is type(b) and a == b
+
+
+def plain(state):
+    """Whether a state can be stored without pickle: tensors, numbers, strings and dicts of these with string keys."""
+    if isinstance(state, dict):
+        return all(isinstance(key, str) and key and plain(value) for key, value in state.items())
+    return isinstance(state, torch.Tensor | int | float | str)
+
+
+def changed(transitions, **changes):
+    names = ("observations", "actions", "next_observations", "terminated", "truncated")
+    return Transitions(**({name: getattr(transitions, name) for name in names} | changes))
+
+
+def each(observations, function):
+    if isinstance(observations, dict):
+        return {name: function(value) for name, value in observations.items()}
+    return function(observations)
+
+
+@every_bonus
+@every_shape
+def test_compute_gives_one_answer_and_moves_nothing(build, shape):
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    transitions = rollout(shape, 1)
+    kept = each(transitions.next_observations, torch.clone)
+    before = bonus.state_dict()
+    first = bonus.compute(transitions)
+    assert torch.equal(first, bonus.compute(transitions))
+    assert same(before, bonus.state_dict())
+    assert same(kept, transitions.next_observations)
+    assert first.shape == (T, N)
+    assert first.dtype == torch.float32
+    assert bool((torch.isfinite(first) & (first >= 0)).all())
+    assert not first.requires_grad
+
+
+@every_bonus
+@every_shape
+def test_the_global_random_state_is_neither_read_nor_moved(build, shape):
+    def run():
+        bonus = build(shape, 0)
+        metrics = bonus.update(rollout(shape, 0))
+        return bonus.compute(rollout(shape, 1)), metrics
+
+    torch.manual_seed(0)
+    states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002, the global one is meant
+    first = run()
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert (states[1] == np.random.get_state()[1]).all()  # noqa: NPY002, the global one is meant
+    assert states[2] == random.getstate()
+    torch.manual_seed(1)
+    second = run()
+    assert torch.equal(first[0], second[0])
+    assert first[1] == second[1]
+
+
+@every_bonus
+@every_shape
+def test_a_saved_state_continues_bit_exactly(build, shape):
+    bonus, other = build(shape, 0), build(shape, 1)
+    bonus.update(rollout(shape, 0))
+    other.update(rollout(shape, 5))
+    state = bonus.state_dict()
+    assert plain(state)
+    metrics = bonus.update(rollout(shape, 1))
+    other.load_state_dict(state)
+    assert other.update(rollout(shape, 1)) == metrics
+    assert same(bonus.state_dict(), other.state_dict())
+    assert torch.equal(bonus.compute(rollout(shape, 2)), other.compute(rollout(shape, 2)))
+
+
+@every_bonus
+def test_a_state_from_before_the_first_update_continues_bit_exactly(build):
+    shape = SHAPES["vector"]
+    bonus, other = build(shape, 0), build(shape, 1)
+    other.update(rollout(shape, 5))
+    other.load_state_dict(bonus.state_dict())
+    for seed in range(2):
+        assert bonus.update(rollout(shape, seed)) == other.update(rollout(shape, seed))
+    assert same(bonus.state_dict(), other.state_dict())
+
+
+@every_bonus
+def test_a_saved_state_does_not_change_with_the_bonus(build):
+    shape = SHAPES["vector"]
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    state = bonus.state_dict()
+    expected = bonus.compute(rollout(shape, 9))
+    for seed in range(1, 4):
+        bonus.update(rollout(shape, seed))
+    bonus.load_state_dict(state)
+    assert torch.equal(bonus.compute(rollout(shape, 9)), expected)
+
+
+@every_bonus
+def test_a_foreign_state_is_refused_and_changes_nothing(build):
+    shape = SHAPES["vector"]
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    before = bonus.state_dict()
+    truncated = dict(list(before.items())[1:])
+    wider = build((6,), 0)
+    wider.update(rollout((6,), 0))
+    for foreign in ({}, truncated, wider.state_dict()):
+        with pytest.raises(ValueError, match=r"must (have the entries|be)"):
+            bonus.load_state_dict(foreign)
+        assert same(before, bonus.state_dict())
+
+
+@every_bonus
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_observations_that_are_not_finite_raise_and_change_nothing(build, bad):
+    shape = SHAPES["vector"]
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    before = bonus.state_dict()
+    values = torch.zeros(T, N, 5)
+    values[-1, -1, -1] = bad
+    with pytest.raises(ValueError, match="next_observations must be finite"):
+        bonus.update(changed(rollout(shape, 1), next_observations=values))
+    assert same(before, bonus.state_dict())
+
+
+@every_bonus
+@every_shape
+def test_wrong_shapes_say_what_was_expected_and_change_nothing(build, shape):
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    before = bonus.state_dict()
+    good = rollout(shape, 1)
+    wrong = changed(
+        good,
+        observations=each(good.observations, lambda x: x.unsqueeze(2)),
+        next_observations=each(good.next_observations, lambda x: x.unsqueeze(2)),
+    )
+    for call in (bonus.compute, bonus.update):
+        with pytest.raises(ValueError, match=r"must have shape \(T, N.*\), got \(T, N, 1.*\)"):
+            call(wrong)
+    assert same(before, bonus.state_dict())
+
+
+@every_bonus
+def test_a_dict_without_a_chosen_key_is_refused(build):
+    shape = SHAPES["dict"]
+    bonus = build(shape, 0)
+    good = rollout(shape, 1)
+    without = each(good.next_observations, torch.clone)
+    del without["speed"]
+    with pytest.raises(ValueError, match="a mapping with the keys"):
+        bonus.compute(changed(good, observations=without, next_observations=without))
+
+
+@every_bonus
+def test_only_the_chosen_keys_are_read(build):
+    shape = SHAPES["dict"]
+    bonus = build(shape, 0)
+    good = rollout(shape, 1)
+    other = {**good.next_observations, "clock": torch.ones(T, N)}
+    assert torch.equal(bonus.compute(good), bonus.compute(changed(good, next_observations=other)))
+
+
+@every_bonus
+def test_another_seed_gives_another_bonus(build):
+    shape = SHAPES["vector"]
+    transitions = rollout(shape, 1)
+    bonuses = []
+    for seed in (0, 0, 1):
+        bonus = build(shape, seed)
+        bonus.update(rollout(shape, 0, steps=40))
+        bonuses.append(bonus.compute(transitions))
+    assert torch.equal(bonuses[0], bonuses[1])
+    assert not torch.equal(bonuses[0], bonuses[2])
+
+
+@every_bonus
+@every_shape
+def test_a_step_is_paid_for_its_own_successor_and_no_later_observation(build, shape):
+    # The last step of an episode must be scored at its true final observation: what the next row of ``observations``
+    # holds (after autoreset: the next episode's first) must not matter to it, nor anything else of later steps.
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    good, other = rollout(shape, 1), rollout(shape, 2)
+    step = 2
+    good = changed(good, terminated=torch.zeros(T, N, dtype=torch.bool).index_fill(0, torch.tensor(step), True))
+
+    def replaced(field):
+        pairs = getattr(good, field), getattr(other, field)
+        if not isinstance(pairs[0], dict):
+            return torch.cat([pairs[0][: step + 1], pairs[1][step + 1 :]])
+        return {name: torch.cat([x[: step + 1], pairs[1][name][step + 1 :]]) for name, x in pairs[0].items()}
+
+    later = changed(
+        good,
+        observations=replaced("observations"),
+        next_observations=replaced("next_observations"),
+        actions=replaced("actions"),
+    )
+    torch.testing.assert_close(bonus.compute(later)[: step + 1], bonus.compute(good)[: step + 1], rtol=1e-5, atol=1e-7)
+
+    def final(x, y):
+        return torch.cat([x[:step], y[step : step + 1], x[step + 1 :]])
+
+    successors, others = good.next_observations, other.next_observations
+    if isinstance(successors, dict):
+        moved = {name: final(x, others[name]) for name, x in successors.items()}
+    else:
+        moved = final(successors, others)
+    assert not torch.equal(bonus.compute(changed(good, next_observations=moved))[step], bonus.compute(good)[step])
+
+
+@every_bonus
+@pytest.mark.parametrize("shape", [SHAPES["image"], SHAPES["dict"]], ids=["image", "dict"])
+def test_bytes_and_floats_of_one_image_have_one_bonus(build, shape):
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    as_bytes, as_floats = rollout(shape, 1), rollout(shape, 1, dtype=torch.float32)
+    torch.testing.assert_close(bonus.compute(as_bytes), bonus.compute(as_floats), rtol=1e-5, atol=1e-7)
+
+
+@every_bonus
+def test_the_order_of_environments_does_not_matter(build):
+    shape = SHAPES["vector"]
+    bonus, mirrored = build(shape, 0), build(shape, 0)
+    transitions = rollout(shape, 1)
+    names = ("observations", "actions", "next_observations", "terminated", "truncated")
+    flipped = Transitions(**{name: getattr(transitions, name).flip(1) for name in names})
+    torch.testing.assert_close(mirrored.compute(flipped), bonus.compute(transitions).flip(1), rtol=1e-5, atol=1e-7)
+
+
+@every_bonus
+def test_update_changes_the_bonus_and_metrics_are_finite_numbers(build):
+    shape = SHAPES["vector"]
+    bonus = build(shape, 0)
+    transitions = rollout(shape, 1)
+    before = bonus.compute(transitions)
+    metrics = bonus.update(transitions)
+    assert not torch.equal(bonus.compute(transitions), before)
+    assert metrics
+    assert all(isinstance(value, float) and np.isfinite(value) for value in metrics.values())
+
+
+@every_bonus
+def test_a_caller_may_have_gradients_on_or_off(build):
+    shape = SHAPES["vector"]
+    answers = []
+    for enabled in (True, False):
+        bonus = build(shape, 0)
+        with torch.set_grad_enabled(enabled):
+            bonus.update(rollout(shape, 0))
+            answers.append(bonus.compute(rollout(shape, 1)))
+            assert torch.is_grad_enabled() == enabled
+    assert torch.equal(*answers)
+    assert not answers[0].requires_grad

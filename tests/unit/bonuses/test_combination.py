@@ -1,0 +1,62 @@
+"""Product and sum of two bonuses: the arithmetic, and both learn together or not at all."""
+
+import pytest
+import torch
+
+from optimist.bonuses import RND, Discrete, HashCount, Product, RNDConfig, Sum, Transitions
+
+SMALL = RNDConfig(features=4)
+
+
+def rollout(observations):
+    ended = torch.zeros(observations.shape[:2], dtype=torch.bool)
+    return Transitions(torch.zeros_like(observations), ended.long(), observations, ended, ended)
+
+
+def pair():
+    return RND((3,), seed=0, config=SMALL), HashCount((3,), seed=1)
+
+
+def test_product_and_sum_are_those_of_the_parts():
+    first, second = pair()
+    x = rollout(torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0)))
+    a, b = first.compute(x), second.compute(x)
+    torch.testing.assert_close(Product(first, second).compute(x), a * b)
+    torch.testing.assert_close(Sum(first, second).compute(x), a + b)
+    torch.testing.assert_close(Sum(first, second, weights=(2.0, 0.5)).compute(x), 2 * a + 0.5 * b)
+
+
+def test_both_are_updated_and_their_metrics_named_apart():
+    first, second = pair()
+    x = rollout(torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0)))
+    metrics = Product(first, second).update(x)
+    alone = pair()
+    expected = {f"first/{k}": v for k, v in alone[0].update(x).items()}
+    expected |= {f"second/{k}": v for k, v in alone[1].update(x).items()}
+    assert metrics == expected
+    assert torch.equal(first.compute(x), alone[0].compute(x))
+    assert torch.equal(second.compute(x), alone[1].compute(x))
+
+
+def test_what_one_refuses_neither_learns():
+    first = RND((3,), seed=0, config=SMALL)
+    combined = Product(first, HashCount(Discrete(5), seed=0))
+    with pytest.raises(ValueError, match=r"must have shape \(T, N\), got \(T, N, 3\)"):
+        combined.update(rollout(torch.zeros(4, 2, 3)))
+    assert first.state_dict()["observations"]["whole"]["count"] == 0
+
+
+def test_a_state_of_which_one_part_is_refused_loads_neither():
+    first, second = pair()
+    combined = Sum(first, second)
+    weights = first.state_dict()["predictor"]
+    other = Sum(RND((3,), seed=7, config=SMALL), HashCount(Discrete(5), seed=0)).state_dict()
+    with pytest.raises(ValueError, match=r"state\['code'\] must have the entries"):
+        combined.load_state_dict(other)
+    assert all(torch.equal(first.state_dict()["predictor"][name], value) for name, value in weights.items())
+
+
+@pytest.mark.parametrize("weights", [(1.0, -1.0), (float("nan"), 1.0), (1.0,), (float("inf"), 0.0)])
+def test_bad_weights_are_refused(weights):
+    with pytest.raises(ValueError, match="weights must be two finite numbers >= 0"):
+        Sum(*pair(), weights=weights)

@@ -1,0 +1,101 @@
+"""The exact elliptical bonus against explicit inverses, whitened and not, in batches of any size."""
+
+import pytest
+import torch
+from torch import nn
+
+import oracles
+from optimist.bonuses import Elliptical, EllipticalConfig, Transitions
+from optimist.bonuses.features import Dense
+
+
+class Identity:
+    """A feature map that reads the observation itself."""
+
+    def __init__(self, size):
+        self.network = nn.Identity()
+        self.shapes = (torch.Size([size]),)
+
+    def __call__(self, observations):
+        return Dense(observations)
+
+
+def rollout(observations):
+    ended = torch.zeros(observations.shape[:2], dtype=torch.bool)
+    return Transitions(torch.zeros_like(observations), ended.long(), observations, ended, ended)
+
+
+def gaussian(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_bonus_is_the_quadratic_form_of_the_explicit_inverse():
+    bonus = Elliptical(Identity(6), (6,), config=EllipticalConfig(ridge=0.3))
+    first, second, held_out = gaussian(7, 3, 6, seed=0), 5 * gaussian(2, 3, 6, seed=1) + 4, gaussian(4, 3, 6, seed=2)
+    cold = bonus.compute(rollout(held_out))
+    torch.testing.assert_close(cold, held_out.square().sum(-1) / 0.3, rtol=1e-6, atol=0)
+    bonus.update(rollout(first))
+    bonus.update(rollout(second))
+    past = torch.cat([first.flatten(0, 1), second.flatten(0, 1)])
+    expected = oracles.elliptical_bonuses(past, held_out.flatten(0, 1), 0.3).view(4, 3).float()
+    torch.testing.assert_close(bonus.compute(rollout(held_out)), expected, rtol=1e-5, atol=1e-9)
+
+
+def test_whitening_is_that_of_all_features_by_the_statistics_of_today():
+    bonus = Elliptical(Identity(5), (5,), config=EllipticalConfig(ridge=1.0, whiten=True, relative_floor=1e-5))
+    scales = torch.tensor([1e-6, 1e-2, 1.0, 10.0, 0.0])
+    rollouts = [gaussian(6, 2, 5, seed=k) * scales + k for k in range(3)]
+    for x in rollouts:
+        bonus.update(rollout(x))
+    past = torch.cat([x.flatten(0, 1) for x in rollouts]).double()
+    held_out = gaussian(3, 2, 5, seed=9) * scales + 1
+    variance = past.var(0, correction=0)
+    scale = (variance + 1e-5 * variance.mean()).sqrt()
+
+    def white(x):
+        return (x.double() - past.mean(0)) / scale
+
+    expected = oracles.elliptical_bonuses(white(past), white(held_out.flatten(0, 1)), 1.0).view(3, 2).float()
+    torch.testing.assert_close(bonus.compute(rollout(held_out)), expected, rtol=1e-5, atol=1e-9)
+
+
+def test_a_repeated_state_falls_as_one_over_n_and_an_orthogonal_one_keeps_its_bonus():
+    bonus = Elliptical(Identity(3), (3,), config=EllipticalConfig(ridge=2.0))
+    seen, unseen = torch.tensor([[[1.0, 0, 0]]]), torch.tensor([[[0, 1.0, 0]]])
+    for n in range(1, 6):
+        bonus.update(rollout(seen))
+        assert bonus.compute(rollout(seen)).item() == pytest.approx(1 / (2 + n))
+        assert bonus.compute(rollout(unseen)).item() == pytest.approx(1 / 2)
+
+
+def test_the_order_and_the_batching_of_experience_do_not_matter():
+    x = gaussian(12, 4, 5, seed=0)
+    whole, parts = Elliptical(Identity(5), (5,)), Elliptical(Identity(5), (5,))
+    whole.update(rollout(x))
+    for part in x.flip(0).split(3):
+        parts.update(rollout(part))
+    torch.testing.assert_close(whole.compute(rollout(x)), parts.compute(rollout(x)), rtol=1e-6, atol=0)
+
+
+def test_features_that_are_not_finite_change_nothing():
+    class Broken(Identity):
+        def __call__(self, observations):
+            return Dense(observations / observations)
+
+    bonus = Elliptical(Broken(2), (2,))
+    x = torch.ones(2000, 1, 2)
+    x[1999] = 0  # the last chunk is bad: the ones before it must not have been kept
+    with pytest.raises(ValueError, match="features must be finite"):
+        bonus.update(rollout(x))
+    assert bonus.state_dict()["count"] == 0
+    assert bool((bonus.state_dict()["scatter"] == 0).all())
+
+
+def test_features_too_wide_for_a_matrix_are_refused():
+    with pytest.raises(ValueError, match=r"9000 x 9000 matrix; use features='sketch'"):
+        Elliptical(Identity(9000), (9000,))
+
+
+def test_ridge_zero_is_refused():
+    with pytest.raises(ValueError, match="ridge must be > 0"):
+        EllipticalConfig(ridge=0.0)

@@ -1,0 +1,126 @@
+"""Running moments, whitening and the return scale: against direct formulas, and pure until `update`."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from optimist.bonuses import ReturnScale, RunningMoments, Whitening
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    shape=st.lists(st.integers(1, 3), max_size=2).map(tuple),
+    offset=st.sampled_from([0.0, 1e6]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_moments_of_batches_are_the_moments_of_everything(sizes, shape, offset, seed):
+    generator = torch.Generator().manual_seed(seed)
+    batches = [torch.randn(n, *shape, generator=generator, dtype=torch.float64) + offset for n in sizes]
+    moments = RunningMoments(shape)
+    for batch in batches:
+        moments.update(batch)
+    everything = torch.cat(batches)
+    assert moments.count == len(everything)
+    if len(everything):
+        assert torch.allclose(moments.mean, everything.mean(0), rtol=1e-12, atol=1e-12)
+        # Two-pass variance in float64 at offset 1e6: rounding of (1e6)^2 eps = 2e-4 would show a naive formula.
+        assert torch.allclose(moments.variance, everything.var(0, correction=0), rtol=1e-8, atol=1e-8)
+    else:
+        assert bool((moments.variance == 1).all())
+        assert bool((moments.mean == 0).all())
+
+
+def test_moments_refuse_another_shape():
+    with pytest.raises(ValueError, match=r"samples must be \(n, \*\(3,\)\)"):
+        RunningMoments((3,)).update(torch.zeros(4, 2))
+
+
+def test_whitened_observations_have_unit_scale_and_are_clipped():
+    x = torch.randn(2000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1e-3, 1.0, 1e3]) + 7
+    whitening = Whitening((3,), clip=5)
+    whitening.update(x)
+    white = whitening.whiten(x)
+    assert torch.allclose(white.mean(0), torch.zeros(3), atol=1e-2)
+    assert torch.allclose(white.std(0), torch.ones(3), atol=1e-2)
+    assert whitening.whiten(torch.full((1, 3), 1e9)).tolist() == [[5, 5, 5]]
+
+
+def test_a_constant_coordinate_is_whitened_to_zero():
+    whitening = Whitening((2,), clip=5)
+    whitening.update(torch.tensor([[0.1, 1.0], [0.1, 2.0]]))
+    assert whitening.whiten(torch.tensor([[0.1, 1.5]])).tolist() == [[0, 0]]
+
+
+def test_whitening_reads_without_writing():
+    whitening = Whitening((2,), clip=5)
+    whitening.update(torch.randn(10, 2, generator=torch.Generator().manual_seed(0)))
+    x = torch.ones(3, 2)
+    before = whitening.state_dict()
+    whitening.whiten(x)
+    after = whitening.state_dict()
+    assert bool((x == 1).all())
+    assert before["count"] == after["count"]
+    assert torch.equal(before["mean"], after["mean"])
+
+
+def test_the_return_scale_filters_over_time_across_rollouts_and_not_over_environments():
+    # Environment n is paid about n a step. Filtered over time its sums approach n / (1 - discount); filtered over
+    # environments they would be mixtures of all of them, with another deviation: the test measures how far it is off.
+    generator = torch.Generator().manual_seed(1)
+    rewards = torch.rand(30, 4, generator=generator, dtype=torch.float64) + torch.arange(4.0)
+    scale = ReturnScale(discount=0.9)
+    for rollout in rewards.split(10):
+        scale.update(rollout)
+    sums = oracles.discounted_sums(rewards, 0.9)
+    wrong = oracles.discounted_sums(rewards.T, 0.9)
+    expected = rewards / sums.std(correction=0)
+    assert torch.allclose(scale.normalise(rewards), expected, rtol=1e-12)
+    assert not torch.allclose(rewards / wrong.std(correction=0), expected, rtol=0.1)
+    assert torch.allclose(scale.state_dict()["returns"], sums[-1], rtol=1e-12)
+
+
+def test_the_return_scale_is_pure_until_updated():
+    scale = ReturnScale(discount=0.99)
+    rewards = torch.rand(5, 2, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(scale.normalise(rewards), rewards)
+    scale.update(rewards)
+    assert torch.equal(scale.normalise(rewards), scale.normalise(rewards))
+
+
+def test_the_return_scale_does_not_divide_by_zero():
+    scale = ReturnScale(discount=0.5)
+    scale.update(torch.zeros(3, 2))
+    assert scale.normalise(torch.zeros(3, 2)).tolist() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        (torch.zeros(4), r"rewards must be \(T, N\)"),
+        (torch.zeros(4, 3), "2 environments as before, got 3"),
+        (torch.full((4, 2), torch.nan), "rewards must be finite"),
+    ],
+)
+def test_the_return_scale_refuses_and_changes_nothing(rewards, message):
+    scale = ReturnScale(discount=0.9)
+    scale.update(torch.ones(3, 2))
+    before = scale.state_dict()
+    with pytest.raises(ValueError, match=message):
+        scale.update(rewards)
+    assert torch.equal(scale.state_dict()["returns"], before["returns"])
+    assert scale.state_dict()["moments"]["count"] == before["moments"]["count"]
+
+
+def test_the_return_scale_continues_exactly_from_its_state():
+    generator = torch.Generator().manual_seed(3)
+    first, second = torch.rand(2, 6, 3, generator=generator)
+    scale, other = ReturnScale(discount=0.9), ReturnScale(discount=0.9)
+    scale.update(first)
+    other.load_state_dict(scale.state_dict())
+    scale.update(second)
+    other.update(second)
+    assert torch.equal(scale.normalise(second), other.normalise(second))
+    assert torch.equal(scale.state_dict()["returns"], other.state_dict()["returns"])

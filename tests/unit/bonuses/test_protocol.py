@@ -1,0 +1,89 @@
+"""Transitions refuse what no bonus could read, by name, before anything is changed."""
+
+import pytest
+import torch
+
+from optimist.bonuses import Transitions
+from optimist.bonuses.protocol import flatten_time
+
+T, N = 3, 2
+
+
+def fields(**changes):
+    made = {
+        "observations": torch.zeros(T, N, 4),
+        "actions": torch.zeros(T, N, dtype=torch.int64),
+        "next_observations": torch.ones(T, N, 4),
+        "terminated": torch.zeros(T, N, dtype=torch.bool),
+        "truncated": torch.zeros(T, N, dtype=torch.bool),
+    }
+    return made | changes
+
+
+def test_a_rollout_knows_its_size_and_its_ends():
+    terminated, truncated = torch.zeros(2, T, N, dtype=torch.bool)
+    terminated[0, 1] = truncated[2, 0] = True
+    transitions = Transitions(**fields(terminated=terminated, truncated=truncated))
+    assert (transitions.steps, transitions.environments) == (T, N)
+    assert transitions.ended.nonzero().tolist() == [[0, 1], [2, 0]]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e300])
+@pytest.mark.parametrize("field", ["observations", "next_observations", "actions"])
+def test_a_value_that_is_not_finite_names_its_field(field, bad):
+    values = torch.zeros(T, N, 4, dtype=torch.float64)
+    values[1, 1, 2] = bad
+    other = {"observations": "next_observations", "next_observations": "observations"}.get(field)
+    changes = {field: values} | ({other: torch.zeros_like(values)} if other else {})
+    with pytest.raises(ValueError, match=rf"^{field} must be finite"):
+        Transitions(**fields(**changes))
+
+
+def test_a_value_that_is_not_finite_in_a_dict_names_its_key():
+    good = {"image": torch.zeros(T, N, 1, 5, 5, dtype=torch.uint8), "speed": torch.zeros(T, N)}
+    bad = good | {"speed": torch.full((T, N), torch.nan)}
+    with pytest.raises(ValueError, match=r"next_observations\['speed'\] must be finite"):
+        Transitions(**fields(observations=good, next_observations=bad))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"actions": torch.zeros(T)}, r"actions must be a tensor \(T, N\)"),
+        ({"actions": torch.zeros(0, N)}, "at least one step"),
+        ({"terminated": torch.zeros(T, N)}, "terminated must be a bool tensor"),
+        ({"truncated": torch.zeros(N, T, dtype=torch.bool)}, r"truncated must be .* \(3, 2\), got .* \(2, 3\)"),
+        ({"observations": torch.zeros(N, T, 4)}, r"observations must be a tensor \(3, 2, ...\)"),
+        ({"next_observations": torch.zeros(T, N, 5)}, "next_observations must have the layout of observations"),
+        ({"next_observations": torch.zeros(T, N, 4, dtype=torch.uint8)}, "layout of observations"),
+        ({"next_observations": {"x": torch.zeros(T, N, 4)}}, "layout of observations"),
+        ({"observations": {}}, "empty mapping"),
+        ({"observations": {"x": {"y": torch.zeros(T, N)}}}, "nested mappings must be flattened"),
+        ({"observations": torch.zeros(T, N, 4, dtype=torch.complex64)}, "must be real"),
+    ],
+)
+def test_wrong_shapes_say_what_was_expected(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Transitions(**fields(**changes))
+
+
+def test_discrete_multi_discrete_and_continuous_actions_are_accepted():
+    for actions in (
+        torch.zeros(T, N, dtype=torch.int32),
+        torch.zeros(T, N, 3, dtype=torch.int64),
+        torch.zeros(T, N, 7),
+    ):
+        assert Transitions(**fields(actions=actions)).environments == N
+
+
+def test_flat_rows_are_in_time_order():
+    flat = flatten_time({"x": torch.arange(T * N).view(T, N)})
+    assert isinstance(flat, dict)
+    assert flat["x"].tolist() == list(range(T * N))
+
+
+def test_the_first_step_is_the_first_step():
+    observations = torch.arange(T * N * 4.0).view(T, N, 4)
+    first = Transitions(**fields(observations=observations)).first_step()
+    assert first.steps == 1
+    assert torch.equal(first.observations, observations[:1])
