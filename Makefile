@@ -3,22 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-BENCH  := $(VENV)/.ready-bench
 
 .PHONY: demo test check bench format clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
-	touch $@
-
-$(BENCH): $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
 	touch $@
 
 demo: $(READY)          ## the main job: Figure 2 at laptop scale, and the policies side by side
-	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2
-	$(BIN)/optimist bandit --out runs/demo/bandit
+	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2 --overwrite
+	$(BIN)/optimist bandit --out runs/demo/bandit --overwrite
 
 test: check             ## every check and every test
 	$(BIN)/pytest -n 2 --dist worksteal
@@ -29,7 +24,7 @@ check: $(READY)         ## lint, types, import rules
 	$(BIN)/pyrefly check
 	$(BIN)/lint-imports
 
-bench: $(BENCH)         ## ratios measured side by side on this machine
+bench: $(READY)         ## ratios measured side by side on this machine
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
 format: $(READY)

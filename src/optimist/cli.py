@@ -30,11 +30,16 @@ try:
     from optimist.studies.comparison import Budget, compare, curve, summary
     from optimist.studies.lineup import LINEUP
     from optimist.studies.outcome import Outcome
+    from optimist.studies.workers import Pool
 except ModuleNotFoundError as missing:
     sys.exit(f"optimist: the command line needs {missing.name}: install it with  pip install 'optimist[cli]'")
 
 SYMBOLS = ("T", "d", "A", "delta", "sigma", "W", "B")
-STUDIES = {"figure2": "optimist.studies.figure2", "linear-bandits": "optimist.studies.linear_bandits"}
+STUDIES = {
+    "figure2": "optimist.studies.figure2",
+    "linear-bandits": "optimist.studies.linear_bandits",
+    "fidelity": "optimist.studies.fidelity",
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class BanditCommand:
     """The seed of the run."""
     problem_seed: int = 0
     """The seed of the problem."""
+    workers: int | None = None
+    """Cores to use; all of them if not given."""
     out: Path = Path("runs/bandit")
     """The folder of the results."""
     overwrite: bool = False
@@ -93,10 +100,12 @@ class TheoryCommand:
 class StudyCommand:
     """Reproduce a figure of the paper or run a benchmark study."""
 
-    name: Annotated[Literal["figure2", "linear-bandits"], tyro.conf.Positional]
+    name: Annotated[Literal["figure2", "linear-bandits", "fidelity"], tyro.conf.Positional]
     """Which study."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """Seconds, minutes, or the budget of the paper."""
+    workers: int | None = None
+    """Cores to use; all of them if not given."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     overwrite: bool = False
@@ -146,8 +155,8 @@ def run_bandit(command: BanditCommand, screen: Console) -> None:
     folder = prepare_folder(command.out, command.overwrite)
     budget = Budget(command.horizon, command.trials, command.selection_trials, command.seed)
     start = time.perf_counter()
-    with progress_bar(screen) as progress:
-        entries = compare(problem, problem, command.policies, budget, progress)
+    with progress_bar(screen) as progress, Pool(command.workers) as pool:
+        entries = compare(problem, problem, command.policies, budget, pool, progress)
     rows, curves = [summary(entry) for entry in entries], [row for entry in entries for row in curve(entry)]
     write_csv(folder / "regret.csv", rows)
     write_csv(folder / "curves.csv", curves)
@@ -230,7 +239,7 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     folder = prepare_folder(command.out or Path("runs") / f"{command.name}-{command.scale}", command.overwrite)
     start = time.perf_counter()
     with progress_bar(screen) as progress:
-        outcome: Outcome = run(settings, progress)
+        outcome: Outcome = run(settings, progress, command.workers)
     seconds = time.perf_counter() - start
     for name, rows in outcome.tables.items():
         write_csv(folder / f"{name}.csv", rows)
@@ -248,17 +257,22 @@ def run_study(command: StudyCommand, screen: Console) -> None:
 
 @contextmanager
 def progress_bar(screen: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A live bar on a terminal; elsewhere a line at the end only. Yields the function that moves it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen) as bar:
+    """Yields the function that moves a live bar on a terminal; elsewhere a line is printed at every tenth."""
+    if not screen.is_terminal:
+        tenths = [-1]
+        yield lambda done, total, label: _print_tenth(screen, tenths, done, total, label)
+        return
+    text, counts = TextColumn("{task.description}"), MofNCompleteColumn()
+    with Progress(text, BarColumn(), counts, TimeElapsedColumn(), TimeRemainingColumn(), console=screen) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, label: bar.update(task, completed=done, total=total, description=label)
+
+
+def _print_tenth(screen: Console, tenths: list[int], done: int, total: int, label: str) -> None:
+    if 10 * done // total > tenths[-1]:
+        tenths.append(10 * done // total)
+        screen.print(f"{10 * tenths[-1]:>3} %  {label}", markup=False, highlight=False)
+        screen.file.flush()
 
 
 def _print_paths(screen: Console, folder: Path) -> None:

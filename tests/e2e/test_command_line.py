@@ -67,6 +67,7 @@ def test_bandit_names_the_policies_it_knows(tmp_path):
     [
         ("figure2", {"regret.csv", "curves.csv", "grid.csv", "figure2.png"}),
         ("linear-bandits", {"published.csv", "changing.csv", "labelled.csv", "open_question.csv", "policies.png"}),
+        ("fidelity", {"fidelity.csv", "judgements.csv", "fidelity_own_ridge.png", "fidelity_common_ridge.png"}),
     ],
 )
 def test_every_study_runs_at_smoke_scale_and_ends_with_a_verdict(name, files, tmp_path):
@@ -76,7 +77,8 @@ def test_every_study_runs_at_smoke_scale_and_ends_with_a_verdict(name, files, tm
     verdicts = rows(out / "verdicts.csv")
     assert verdicts
     assert {row["judgement"] for row in verdicts} <= {"holds", "does not hold", "not enough data"}
-    assert "figure2.png" in printed or "policies.png" in printed
+    assert "100 %" in printed
+    assert all(name in printed for name in files)
 
 
 def test_bad_usage_exits_with_2():

@@ -58,13 +58,13 @@ def squared_norms(x, arms, inverse):
         shared = learner % x.shape[0]
         for i in range(d):  # a row of P stays in the cache for all actions
             for action in range(actions):
-                row, model = action % x.shape[1], arms[action]
-                value = x[shared, row, i]
-                if value != 0:
-                    half = 0.5 * value * inverse[learner, model, i, i]
+                row = x[shared, action % x.shape[1]]
+                p = inverse[learner, arms[action], i]
+                if row[i] != 0:
+                    half = 0.5 * row[i] * p[i]
                     for j in range(i):  # the lower triangle twice is the whole
-                        half += inverse[learner, model, i, j] * x[shared, row, j]
-                    out[learner, action] += 2.0 * value * half
+                        half += p[j] * row[j]
+                    out[learner, action] += 2.0 * row[i] * half
     return out
 
 

@@ -10,6 +10,10 @@ from optimist.bandits import Problem, Simulation, simulate
 from optimist.reporting.tables import Row
 from optimist.studies.lineup import LINEUP, WIDTHS, WITHOUT_WIDTH
 from optimist.studies.outcome import Progress
+from optimist.studies.workers import Pool
+
+SELECTION_SEED = 1_000_000
+"""Added to the seed of the run for the trials on which widths are selected."""
 
 
 @dataclass(frozen=True)
@@ -32,47 +36,66 @@ class Entry:
     width: float
     simulation: Simulation
     microseconds: float
-    """Wall time of a round of one trial: decision and update, the trials running side by side on all cores."""
+    """Wall time on one core of a round of one trial, decision and update, many trials side by side."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation, small enough to be sent to another process."""
+
+    policy: str
+    width: float
+    problem: Problem
+    horizon: int
+    trials: int
+    seed: int
+
+
+def play(run: Run) -> Entry:
+    """Simulates a run on one core."""
+    policy = LINEUP[run.policy](run.problem, run.width)
+    simulate(policy, run.problem, horizon=1, trials=1, seed=0, threads=1)  # compiles, if need be
+    start = time.perf_counter()
+    simulation = simulate(policy, run.problem, horizon=run.horizon, trials=run.trials, seed=run.seed, threads=1)
+    seconds = time.perf_counter() - start
+    return Entry(run.policy, run.width, simulation, 1e6 * seconds / (run.horizon * run.trials))
 
 
 def compare(
-    problem: Problem, selection: Problem, names: Sequence[str], budget: Budget, progress: Progress
+    problem: Problem, selection: Problem, names: Sequence[str], budget: Budget, pool: Pool, progress: Progress
 ) -> list[Entry]:
     """The policies called ``names`` on the same trials of ``problem``, the best first.
 
     ``selection`` is the problem on which widths are selected: the same one, or other instances of its kind.
     """
-    total = sum(1 + len(widths_to_try(name, budget)) for name in names)
-    entries, done = [], 0
-    for name in names:
-        means = {}
-        for width in widths_to_try(name, budget):
-            progress(done, total, f"{name}: trying width {width:g}")
-            trial = simulate(
-                LINEUP[name](selection, width),
-                selection,
-                horizon=budget.horizon,
-                trials=budget.selection_trials,
-                seed=budget.seed + 1_000_000,
-            )
-            means[width] = trial.final.mean()
-            done += 1
-        width = min(means, key=lambda tried: means[tried]) if means else 1.0
-        progress(done, total, name)
-        policy = LINEUP[name](problem, width)
-        simulate(policy, problem, horizon=1, trials=budget.trials, seed=budget.seed)  # compiles, if need be
-        start = time.perf_counter()
-        simulation = simulate(policy, problem, horizon=budget.horizon, trials=budget.trials, seed=budget.seed)
-        seconds = time.perf_counter() - start
-        entries.append(Entry(name, width, simulation, 1e6 * seconds / (budget.horizon * budget.trials)))
-        done += 1
-    progress(total, total, "done")
+    seed = budget.seed + SELECTION_SEED
+    tries = [
+        Run(name, width, selection, budget.horizon, budget.selection_trials, seed)
+        for name in names
+        for width in widths_to_try(name, budget)
+    ]
+    total = len(tries) + len(names)
+    tried = []
+    for done, entry in enumerate(pool.each(play, tries), start=1):
+        progress(done, total, f"{entry.policy}, width {entry.width:g} tried")
+        tried.append(entry)
+    reports = [Run(n, best_width(n, tried), problem, budget.horizon, budget.trials, budget.seed) for n in names]
+    entries = []
+    for done, entry in enumerate(pool.each(play, reports), start=1 + len(tries)):
+        progress(done, total, entry.policy)
+        entries.append(entry)
     return sorted(entries, key=lambda entry: entry.simulation.final.mean())
 
 
 def widths_to_try(name: str, budget: Budget) -> tuple[float, ...]:
     """The widths to select from; none for a policy without one, or without selection trials."""
     return () if name in WITHOUT_WIDTH or not budget.selection_trials else budget.widths
+
+
+def best_width(name: str, tried: Sequence[Entry]) -> float:
+    """The width with the smallest mean regret; 1 if none was tried."""
+    mine = [entry for entry in tried if entry.policy == name]
+    return min(mine, key=lambda entry: entry.simulation.final.mean()).width if mine else 1.0
 
 
 def summary(entry: Entry) -> Row:

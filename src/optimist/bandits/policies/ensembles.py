@@ -33,8 +33,8 @@ class Ensemble(Protocol):
         """The columns that the next decisions read, (l, b|1, a, d, 1 + M); moves ``streams`` and nothing else."""
         ...
 
-    def commit(self, columns: Floats, bonuses: Floats) -> None:
-        """Takes note that the decisions were made, with these columns and bonuses. Shapes: bonuses (l, b)."""
+    def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:
+        """Takes note that decisions were made with these columns. Shapes: bonuses (l, b, n), chosen actions (l, b)."""
         ...
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:
@@ -61,7 +61,7 @@ class IncrementalEnsemble:
         """The columns as they stand: their targets were drawn when the samples came."""
         return self.regression.columns[:, None]
 
-    def commit(self, columns: Floats, bonuses: Floats) -> None:
+    def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:
         """Nothing to note."""
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:
@@ -98,7 +98,7 @@ class RerandomizedEnsemble:
         theta = np.broadcast_to(self.regression.columns[:, None], (*members.shape[:-1], 1))
         return np.concatenate([theta, members], axis=-1)
 
-    def commit(self, columns: Floats, bonuses: Floats) -> None:
+    def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:
         """Nothing to note."""
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:
@@ -139,15 +139,15 @@ class LazyEnsemble:
         streams[~due] = kept
         return np.where(due[:, None, None, None, None], fresh, self.frozen[:, None])
 
-    def commit(self, columns: Floats, bonuses: Floats) -> None:
+    def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:
         """Freezes the columns, sets omega from the bonus of the first action chosen, counts the rounds played."""
         due = self.rounds_left <= 0
         self.frozen[due] = columns[due, 0]
         with np.errstate(divide="ignore"):
-            omega = np.ceil(self.gamma / bonuses[due, 0] ** 2)
+            omega = np.ceil(self.gamma / bonuses[due, 0, chosen[due, 0]] ** 2)
         self.rounds_left[due] = np.minimum(omega, 2.0**62).astype(np.int64)
         self.rerandomizations += due
-        self.rounds_left -= bonuses.shape[1]
+        self.rounds_left -= chosen.shape[1]
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:
         """Learns rewards. Shapes: x (l, s, d), arms and rewards (l, s)."""
@@ -178,7 +178,7 @@ class PerturbedEnsemble:
         member = np.matmul(self.regression.inverse[:, None], noise)
         return np.concatenate([np.broadcast_to(self.regression.columns[:, None], member.shape), member], axis=-1)
 
-    def commit(self, columns: Floats, bonuses: Floats) -> None:
+    def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:
         """Nothing to note."""
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:

@@ -148,7 +148,7 @@ class Policy(ABC):
         if (chosen < 0).any():
             raise FloatingPointError("the scores are not finite: the regression diverged, so lower learning_rate")
         self._streams = streams
-        self._ensemble.commit(columns, np.take_along_axis(bonus, chosen[..., None], axis=2)[..., 0])
+        self._ensemble.commit(columns, bonus, chosen)
         return chosen
 
     def _learn(self, x: Floats, arms: Integers, rewards: Floats) -> None:

@@ -1,7 +1,9 @@
 """What the fidelity study measures: rank correlation and scale of ACB against the exact elliptical bonus."""
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import torch
@@ -16,39 +18,15 @@ from optimist.bonuses.feature_scale import RunningScale
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import seeded_generator
+from optimist.reporting import tables
+from optimist.reporting.fidelity import draw_fidelity
+from optimist.studies.fidelity.measurement import Row
 from optimist.studies.fidelity.settings import FidelitySettings, Variant
 from optimist.studies.fidelity.states import fresh_policy, random_play
-from optimist.studies.outcome import Progress
+from optimist.studies.fidelity.verdict import judge
+from optimist.studies.outcome import Outcome, Progress
 
 AGGREGATES: tuple[Aggregate, ...] = ("max", "rms")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement. ``scale`` is the median of ACB over exact, a maximum being divided by its expectation first.
-
-    ``reference`` is "own" against the exact bonus with the ridge that the variant's first weights stand for, "common"
-    against that with one small ridge for all, which is nearly free of the prior.
-    """
-
-    environment: str
-    features: str
-    dimensions: int
-    variant: str
-    ensemble_size: int
-    aggregate: str
-    replicate: int
-    states: int
-    reference: str
-    ridge: float
-    correlation: float
-    scale: float
-    ceiling: float
-
-    @property
-    def gap(self) -> float:
-        """How far the rank correlation is below the ceiling at the same ensemble size and aggregate."""
-        return self.ceiling - self.correlation
 
 
 @dataclass(frozen=True)
@@ -61,7 +39,26 @@ class Stream:
     queries: Tensor
 
 
-def run(settings: FidelitySettings, progress: Progress) -> list[Row]:
+def run(settings: FidelitySettings, progress: Progress, workers: int | None = None) -> Outcome:
+    """The measurements, a verdict on the preset DEFAULT, and the judgement of every variant as a table.
+
+    ``workers`` is the number of torch's threads.
+    """
+    if workers is not None:
+        torch.set_num_threads(workers)
+    rows = measurements(settings, progress)
+    table: list[tables.Row] = [dataclasses.asdict(row) for row in rows]
+    return Outcome(
+        tables={"fidelity": table, "judgements": [dataclasses.asdict(verdict) for verdict in judge(rows)]},
+        verdicts=judge([row for row in rows if row.variant == "DEFAULT"]),
+        figures={
+            "fidelity_own_ridge": partial(draw_fidelity, table, "own"),
+            "fidelity_common_ridge": partial(draw_fidelity, table, "common"),
+        },
+    )
+
+
+def measurements(settings: FidelitySettings, progress: Progress) -> list[Row]:
     """The rows of environments x features x variants x ensemble sizes x replicates x checkpoints x aggregates.
 
     The features of all states are computed once and then learned by the ACB that ships, through a policy network

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import mean, stdev
 
-from optimist.studies.fidelity.study import Row
+from optimist.studies.fidelity.measurement import Row
 from optimist.studies.verdicts import Verdict
 
 LARGEST_GAP = 0.02

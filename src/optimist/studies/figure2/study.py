@@ -30,8 +30,11 @@ class Setting(NamedTuple):
     learning_rate: float
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
-    """Both panels: the whole grid on the selection trials, then the best of it on the report trials."""
+def run(settings: Settings, progress: Progress, workers: int | None = None) -> Outcome:
+    """Both panels: the whole grid on the selection trials, then the best of it on the report trials.
+
+    The compiled loop uses all cores by itself: ``workers`` is the number of its threads.
+    """
     sizes = settings.ensemble_sizes
     grid = [point for panel in PANELS for size in sizes for point in main_grid(panel, size, settings)]
     grid += [Setting("exact", *point, 0.0) for point in product(settings.other_ridges, sizes, settings.betas)]
@@ -43,7 +46,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
         nonlocal done
         progress(done, total, f"{point.panel}, M = {point.ensemble_size}")
         done += 1
-        return regret_of(point, settings, seed)
+        return regret_of(point, settings, seed, workers)
 
     selection = {point: play(point, settings.selection_seed) for point in grid}
     chosen = {
@@ -58,7 +61,7 @@ def run(settings: Settings, progress: Progress) -> Outcome:
     regret = [summary(point, simulation, role, "held-out") for (role, point), simulation in report.items()]
     regret += [summary(point, selection[point], "selected", "paper") for point in chosen["selected"]]
     drawn = [(role, p) for role in ("selected", "fixed rate") for p in chosen[role]]
-    curves = [{"role": role, **row} for role, point in drawn for row in curve(point, report[role, point])]
+    curves: list[Row] = [{"role": role, **row} for role, point in drawn for row in curve(point, report[role, point])]
     return Outcome(
         tables={
             "regret": regret,
@@ -81,7 +84,7 @@ def main_grid(panel: str, ensemble_size: int, settings: Settings) -> list[Settin
     return [Setting(panel, settings.ridge, ensemble_size, beta, rate) for beta, rate in product(settings.betas, rates)]
 
 
-def regret_of(point: Setting, settings: Settings, seed: int) -> Simulation:
+def regret_of(point: Setting, settings: Settings, seed: int, threads: int | None) -> Simulation:
     """The regret of ACB at one point of the grid on the paper's 50 arms."""
     policy = ACB(
         50,
@@ -92,7 +95,9 @@ def regret_of(point: Setting, settings: Settings, seed: int) -> Simulation:
         learning_rate=point.learning_rate or 1.0,
         is_implicit=False,  # the paper's plain steps: those of the grid from 2 on diverge, and are seen to
     )
-    return simulate(policy, MultiArmed.paper(), horizon=settings.horizon, trials=settings.trials, seed=seed)
+    return simulate(
+        policy, MultiArmed.paper(), horizon=settings.horizon, trials=settings.trials, seed=seed, threads=threads
+    )
 
 
 def best_of(

@@ -32,6 +32,7 @@ class Settings:
     """Data sets: digits (d = 640), mnist (d = 7,840)."""
     labelled_horizon: int
     labelled_trials: int
+    labelled_widths: tuple[float, ...] = (0.1, 0.3, 1.0)
     widths: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     seed: int = 2
 
@@ -72,10 +73,10 @@ SCALES = {
         n_actions=100,
         changing_dimensions=(10, 20),
         changing_actions=20,
-        open_dimensions=(2, 5, 10, 20, 40),
+        open_dimensions=(5, 10, 20, 40),
         labelled=("digits", "mnist"),
         labelled_horizon=2_000,
-        labelled_trials=10,
+        labelled_trials=8,
     ),
 }
 """T, K and the number of runs are those of the published tables at the scale of the paper."""

@@ -17,6 +17,7 @@ from optimist.studies.linear_bandits.settings import PUBLISHED, Settings
 from optimist.studies.linear_bandits.verdict import judge
 from optimist.studies.lineup import LINEUP
 from optimist.studies.outcome import Outcome, Progress
+from optimist.studies.workers import Pool
 
 HISTORIES = ("acb", "acb-lazy", "acb-rerandomized")
 SLOW_AT_D_7840 = frozenset({"acb-rerandomized", "acb-lazy", "linphe", "lints"})
@@ -37,20 +38,21 @@ class Part:
     budget: Budget
 
 
-def run(settings: Settings, progress: Progress) -> Outcome:
+def run(settings: Settings, progress: Progress, workers: int | None = None) -> Outcome:
     """All parts one after the other; the tables have a row for each policy on each problem."""
     planned = list(parts(settings))
     tables: dict[str, list[Row]] = {}
     curves: list[Row] = []
-    for index, part in enumerate(planned):
+    with Pool(workers) as pool:
+        for index, part in enumerate(planned):
 
-        def advance(done: int, total: int, label: str, index: int = index, part: Part = part) -> None:
-            progress(round(100 * (index + done / total)), 100 * len(planned), f"{part.name}, d = {part.d}: {label}")
+            def advance(done: int, total: int, label: str, index: int = index, part: Part = part) -> None:
+                progress(round(100 * (index + done / total)), 100 * len(planned), f"{part.name}, d = {part.d}: {label}")
 
-        entries = compare(part.problem, part.selection, part.policies, part.budget, advance)
-        tables.setdefault(part.table, []).extend(table_row(part, entry) for entry in entries)
-        if part.table == "open_question":
-            curves += [{"problem": part.name, "d": part.d, **row} for entry in entries for row in curve(entry)]
+            entries = compare(part.problem, part.selection, part.policies, part.budget, pool, advance)
+            tables.setdefault(part.table, []).extend(table_row(part, entry) for entry in entries)
+            if part.table == "open_question":
+                curves += [{"problem": part.name, "d": part.d, **row} for entry in entries for row in curve(entry)]
     tables["open_question_curves"] = curves
     everyone = [row for name, rows in tables.items() if name in ("published", "changing", "labelled") for row in rows]
     return Outcome(
@@ -99,7 +101,7 @@ def labelled_part(data: str, everyone: Sequence[str], settings: Settings) -> Par
     problem = {"digits": LabelledData.digits, "mnist": LabelledData.mnist}[data]()
     names = tuple(name for name in everyone if data != "mnist" or name not in SLOW_AT_D_7840)
     trials = settings.labelled_trials
-    budget = Budget(settings.labelled_horizon, trials, max(2, trials // 2), settings.seed, settings.widths)
+    budget = Budget(settings.labelled_horizon, trials, max(2, trials // 2), settings.seed, settings.labelled_widths)
     return Part("labelled", data, problem.n_features * problem.n_arms, problem, problem, names, budget)
 
 

@@ -1,0 +1,191 @@
+"""One decision and one update, K = 10 actions: Optimist beside mabwiser, coba and Vowpal Wabbit's --rnd 32.
+
+Every contestant sees the same features; what is timed is choosing an action and learning its reward, text or lists in
+the contestant's own format being made beforehand. Contestants take turns within one run; the median is reported. A
+contestant stops where one round takes longer than PATIENCE seconds, or its matrix would not fit.
+
+    python benchmarks/bench_bandits.py [--quick] [--out results/benchmarks]
+"""
+
+import argparse
+import csv
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from optimist import bandits
+from optimist.reporting.speed import draw_costs
+
+K, M = 10, 32
+PATIENCE = 5.0
+Step = Callable[[int], None]
+
+
+def ours(policy: bandits.Policy, contexts: np.ndarray) -> Step:
+    """One shared model over the features of the actions."""
+
+    def step(i: int) -> None:
+        x = contexts[i]
+        policy.partial_fit(x[policy.predict(x)], 1.0)
+
+    return step
+
+
+def ours_disjoint(policy: bandits.Policy, contexts: np.ndarray) -> Step:
+    """One model an arm over a shared context: mabwiser's model."""
+
+    def step(i: int) -> None:
+        context = contexts[i, :1]
+        policy.partial_fit(context[0], 1.0, arm=policy.predict(context))
+
+    return step
+
+
+def mabwiser_linucb(contexts: np.ndarray) -> Step:
+    """mabwiser: one model an arm."""
+    from mabwiser.mab import MAB, LearningPolicy
+
+    mab = MAB(list(range(K)), LearningPolicy.LinUCB(alpha=1.0, l2_lambda=1.0))
+    mab.fit(list(range(K)), [0.0] * K, contexts[0])
+
+    def step(i: int) -> None:
+        context = contexts[i, :1]
+        mab.partial_fit([mab.predict(context)], [1.0], context)
+
+    return step
+
+
+def coba_linucb(contexts: np.ndarray) -> Step:
+    """coba: one shared model over the features of the actions."""
+    from coba.learners import LinUCBLearner
+
+    learner = LinUCBLearner(features=["a"])
+    lists = [[tuple(row) for row in x.tolist()] for x in contexts]
+
+    def step(i: int) -> None:
+        action = learner.predict(None, lists[i])[0]
+        learner.learn(None, action, 1.0, 1.0)
+
+    return step
+
+
+def vw_rnd(contexts: np.ndarray) -> Step:
+    """Vowpal Wabbit: one shared model, 32 noise regressors by SGD: the nearest relative of ACB with solver="sgd"."""
+    from vowpalwabbit import Workspace
+
+    workspace = Workspace(f"--cb_explore_adf --rnd {M} --quiet -b {max(18, int(np.log2(contexts.shape[2])) + 8)}")
+    rows = [["| " + " ".join(f"{j}:{v:.6f}" for j, v in enumerate(row)) for row in x.tolist()] for x in contexts]
+    labelled = [["0:-1.0:1.0 " + row for row in x] for x in rows]
+
+    def step(i: int) -> None:
+        probabilities = workspace.predict(rows[i])
+        chosen = int(np.argmax(probabilities))
+        workspace.learn([labelled[i][a] if a == chosen else rows[i][a] for a in range(K)])
+
+    return step
+
+
+def contestants(d: int, contexts: np.ndarray) -> Iterator[tuple[str, Callable[[], Step]]]:
+    """Whoever can hold its state at this d (a matrix of d x d numbers may take 4 GB)."""
+    single = contexts.astype(np.float32)
+    yield "optimist ACB sgd", lambda: ours(bandits.ACB(d, solver="sgd", ensemble_size=M), contexts)
+    yield (
+        "optimist ACB sgd float32",
+        lambda: ours(bandits.ACB(d, solver="sgd", ensemble_size=M, dtype="float32"), single),
+    )
+    yield "vw --rnd 32", lambda: vw_rnd(contexts)
+    if 8 * d * d <= 4e9:
+        yield "optimist ACB exact", lambda: ours(bandits.ACB(d, ensemble_size=M), contexts)
+        yield "optimist LinUCB", lambda: ours(bandits.LinUCB(d), contexts)
+        yield "coba LinUCB", lambda: coba_linucb(contexts)
+    if 8 * d * d * K <= 4e9:
+        yield "optimist LinUCB, disjoint", lambda: ours_disjoint(bandits.LinUCB(d, n_arms=K), contexts)
+        yield "mabwiser LinUCB, disjoint", lambda: mabwiser_linucb(contexts)
+
+
+def milliseconds(d: int, rounds: int) -> dict[str, float]:
+    """The median time of a round of every contestant, who take turns."""
+    contexts = np.random.default_rng(0).normal(size=(rounds + 1, K, d)) / np.sqrt(d)
+    steps, times = {}, {}
+    for name, make in contestants(d, contexts):
+        step = make()
+        start = time.perf_counter()
+        step(0)  # compiles, allocates
+        step(0)
+        if time.perf_counter() - start < 2 * PATIENCE:
+            steps[name], times[name] = step, []
+        print(f"  d = {d:,}: {name} ready")
+    for i in range(1, rounds + 1):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step(i)
+            times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def scaling(quick: bool) -> list[dict[str, object]]:
+    """The time of ACB sgd against d at M = 32, and against M at d = 10,000."""
+    rows = []
+    dimensions = (100, 1_000) if quick else (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+    members = (1, 4) if quick else (1, 4, 16, 32, 64, 128, 256)
+    for axis, points in (
+        ("d", [(d, M) for d in dimensions]),
+        ("M", [(1_000 if quick else 10_000, m) for m in members]),
+    ):
+        for d, m in points:
+            contexts = np.random.default_rng(0).normal(size=(4, K, d)) / np.sqrt(d)
+            step = ours(bandits.ACB(d, solver="sgd", ensemble_size=m), contexts)
+            step(0)
+            times = []
+            for i in range(12):
+                start = time.perf_counter()
+                step(i % 4)
+                times.append(1e3 * (time.perf_counter() - start))
+            rows.append({"axis": axis, "d": d, "M": m, "milliseconds": float(np.median(times))})
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> None:
+    """Writes rows as CSV."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    """Prints the table and the ratios, and writes them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="a smoke run: small d, few rounds")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    for d, rounds in ((20, 3), (50, 3)) if arguments.quick else ((100, 200), (1_000, 40), (10_000, 9), (100_000, 3)):
+        times = milliseconds(d, rounds)
+        for name, value in times.items():
+            reference = {"optimist ACB": "vw --rnd 32", "optimist Lin": "coba LinUCB"}.get(name[:12], name)
+            reference = "mabwiser LinUCB, disjoint" if name == "optimist LinUCB, disjoint" else reference
+            ratio = times.get(reference, float("nan")) / value
+            rows.append(
+                {
+                    "d": d,
+                    "contestant": name,
+                    "milliseconds": round(value, 4),
+                    "times_faster": round(ratio, 1),
+                    "than": reference,
+                }
+            )
+            print(f"d = {d:>7,}  {name:<28} {value:>10.3f} ms   {ratio:>7.1f} x {reference}")
+    costs = scaling(arguments.quick)
+    write(arguments.out / "bandits.csv", rows)
+    write(arguments.out / "bandits_scaling.csv", costs)
+    draw_costs(costs, arguments.out / "bandits_scaling.png")
+    print(f"{os.cpu_count()} cores; written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

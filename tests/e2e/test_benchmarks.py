@@ -1,0 +1,27 @@
+"""The benchmark scripts run: a smoke run of each, whose numbers nobody looks at."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def smoke(script, out):
+    command = [sys.executable, BENCHMARKS / script, "--quick", "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_figure2(tmp_path):
+    assert "seconds of wall time" in smoke("bench_figure2.py", tmp_path)
+    assert (tmp_path / "figure2.csv").exists()
+
+
+@pytest.mark.skipif(
+    find_spec("mabwiser") is None, reason="the peers are in the extra 'bench', which make bench installs"
+)
+def test_bandits(tmp_path):
+    assert "vw --rnd 32" in smoke("bench_bandits.py", tmp_path)
+    assert (tmp_path / "bandits_scaling.png").exists()
