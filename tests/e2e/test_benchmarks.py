@@ -19,9 +19,6 @@ def test_figure2(tmp_path):
     assert (tmp_path / "figure2.csv").exists()
 
 
-@pytest.mark.skipif(
-    find_spec("mabwiser") is None, reason="the peers are in the extra 'bench', which make bench installs"
-)
 def test_bandits(tmp_path):
     assert "vw --rnd 32" in smoke("bench_bandits.py", tmp_path)
     assert (tmp_path / "bandits_scaling.png").exists()

@@ -48,8 +48,8 @@ def test_bandit_compares_policies(problem, tmp_path):
 
 def test_bandit_gives_the_same_file_for_the_same_seed_and_another_for_another(tmp_path):
     arguments = ("bandit", "--policies", "acb", "--horizon", 30, "--trials", 3, "--selection-trials", 0)
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        optimist(*arguments, "--seed", seed, "--out", tmp_path / name)
+    for name, seed, workers in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1)):
+        optimist(*arguments, "--seed", seed, "--workers", workers, "--out", tmp_path / name)
     a, b, c = ((tmp_path / name / "curves.csv").read_bytes() for name in "abc")
     assert a == b
     assert a != c

@@ -1,11 +1,14 @@
 """ACB against Algorithm 1 and Algorithm 3 as the paper writes them."""
 
+import inspect
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from optimist.bandits import ACB, FixedActions, MultiArmed, simulate
+from optimist.bandits.policies.ensembles import LazyEnsemble, RerandomizedEnsemble
+from optimist.bandits.regression import PolyakSGD, RecursiveLeastSquares
 from optimist.bandits.streams import normals
 
 
@@ -127,6 +130,15 @@ def test_explicit_steps_that_diverge_are_reported_not_played():
         policy.partial_fit(np.repeat(x, 200, axis=0), np.ones(400))
         with pytest.raises(FloatingPointError, match="lower learning_rate"):
             policy.predict(x)
+
+
+def test_the_defaults_are_the_contracts_and_stand_in_one_place():
+    defaults = {name: p.default for name, p in inspect.signature(ACB).parameters.items() if name != "n_features"}
+    contract = {"history": "incremental", "ensemble_size": 32, "beta": 0.3, "ridge": 1.0, "solver": "exact"}
+    assert (contract | {"aggregate": "max", "seed": 0}).items() <= defaults.items()
+    assert ACB(3).parameters == {"n_features": 3} | defaults
+    for function in (PolyakSGD, RecursiveLeastSquares, RerandomizedEnsemble, LazyEnsemble):  # below it, no defaults
+        assert all(p.default is p.empty for p in inspect.signature(function).parameters.values())
 
 
 def test_the_policy_given_to_simulate_is_not_touched():
