@@ -12,7 +12,7 @@ from numba import njit
 from optimist.bandits.streams import integer_below
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}  # fused multiply-add; sums keep their order
-BLOCK = 64  # rows of coefficients that are used for all actions before the next are fetched
+BLOCK = 64  # rows that are used for all actions before the next are fetched
 REASSOCIATE = {"contract", "nnan", "ninf", "nsz", "reassoc"}  # and vectorised sums
 
 
@@ -55,16 +55,18 @@ def squared_norms(x, arms, inverse):
     learners, actions, d = inverse.shape[0], arms.size, x.shape[2]
     out = np.zeros((learners, actions))
     for learner in range(learners):
-        shared = learner % x.shape[0]
-        for i in range(d):  # a row of P stays in the cache for all actions
+        for start in range(0, d, BLOCK):  # a block of rows stays in the cache for all actions
             for action in range(actions):
-                row = x[shared, action % x.shape[1]]
-                p = inverse[learner, arms[action], i]
-                if row[i] != 0:
-                    half = 0.5 * row[i] * p[i]
-                    for j in range(i):  # the lower triangle twice is the whole
-                        half += p[j] * row[j]
-                    out[learner, action] += 2.0 * row[i] * half
+                row = x[learner % x.shape[0], action % x.shape[1]]
+                p = inverse[learner, arms[action]]
+                total = 0.0
+                for i in range(start, min(d, start + BLOCK)):
+                    if row[i] != 0:
+                        half = 0.5 * row[i] * p[i, i]
+                        for j in range(i):  # the lower triangle twice is the whole
+                            half += p[i, j] * row[j]
+                        total += 2.0 * row[i] * half
+                out[learner, action] += total
     return out
 
 
