@@ -11,17 +11,23 @@ from optimist.bonuses.counts import HashCount, HashCountConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
 from optimist.bonuses.episodic import E3B, E3BConfig, Embedding, FixedEmbedding
 from optimist.bonuses.factory import make
+from optimist.bonuses.features import GaussianLoss, MultiDiscreteLoss
 from optimist.bonuses.icm import ICM, ICMConfig
 from optimist.bonuses.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
 from optimist.bonuses.normalization import ReturnScale, RunningMoments, Whitening
 from optimist.bonuses.observations import Discrete, ObservationShape
+from optimist.bonuses.presets import DEFAULT, PAPER, PRESETS, RELEASED
 from optimist.bonuses.protocol import Bonus, Observations, Transitions
 from optimist.bonuses.rnd import RND, RNDConfig
 
 __all__ = [
     "ACB",
+    "DEFAULT",
     "E3B",
     "ICM",
+    "PAPER",
+    "PRESETS",
+    "RELEASED",
     "RND",
     "ACBConfig",
     "Actions",
@@ -34,12 +40,14 @@ __all__ = [
     "EllipticalConfig",
     "Embedding",
     "FixedEmbedding",
+    "GaussianLoss",
     "HashCount",
     "HashCountConfig",
     "ICMConfig",
     "InverseDynamics",
     "InverseDynamicsConfig",
     "MultiDiscreteActions",
+    "MultiDiscreteLoss",
     "ObservationShape",
     "Observations",
     "Product",

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from optimist.bonuses.ensemble import Aggregate, Prior, require_choice
-from optimist.bonuses.polyak import LossForm
+from optimist.bonuses.configuration import require_at_least, require_choice, require_positive
+from optimist.bonuses.ensemble import Aggregate, Prior
+from optimist.bonuses.features.loss import Weighting
+from optimist.bonuses.rmsprop import LossForm
 from optimist.bonuses.solvers import Averaging
 
 SolverName = Literal["proximal", "rmsprop", "recursive"]
@@ -12,7 +14,6 @@ Statistics = Literal["running", "batch", "none"]
 EpsilonForm = Literal["relative", "absolute"]
 Targets = Literal["per-rollout", "fresh"]
 TrainOn = Literal["observations", "next_observations"]
-Weighting = Literal["none", "sqrt-probability"]
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,10 @@ class ACBConfig:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             require_choice(name, getattr(self, name), choices)
-        for name in ("ridge", "epsilon", "step_size", "optimizer_epsilon"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be > 0 and finite, got {getattr(self, name)}: {_WHY_POSITIVE[name]}")
-        for name in ("ensemble_size", "passes", "minibatch_size", "sketch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.pull < 0 or self.minibatches < 0:
-            raise ValueError(f"pull and minibatches must be >= 0, got {self.pull} and {self.minibatches}")
+        for name, why in _WHY_POSITIVE.items():
+            require_positive(self, name, why=why)
+        require_at_least(1, self, "ensemble_size", "passes", "minibatch_size", "sketch_size")
+        require_at_least(0, self, "pull", "minibatches")
         for name in ("fraction", "averaging_rate"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}: it is a share")

@@ -1,6 +1,5 @@
-"""What ACB is made of, as its configuration says: feature map, feature scale, solver, and the schedule of an update."""
+"""What ACB is made of, as its configuration says: the feature map, the feature scale and the solver."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,10 @@ from optimist.bonuses.ensemble import draw_prior
 from optimist.bonuses.feature_scale import BatchScale, FeatureScale, RunningScale, Unscaled
 from optimist.bonuses.features import FeatureMap, Loss
 from optimist.bonuses.features.feature_map import map_observations
-from optimist.bonuses.polyak import AveragedRMSprop, RMSpropSettings
 from optimist.bonuses.protocol import Observations
 from optimist.bonuses.proximal import AveragedProximal
 from optimist.bonuses.recursive import RecursiveLeastSquares
+from optimist.bonuses.rmsprop import AveragedRMSprop, RMSpropSettings
 from optimist.bonuses.solvers import Solver
 from optimist.bonuses.state import seeded_generator
 
@@ -58,32 +57,6 @@ def build(
     like = next(network.parameters())
     solver = make_solver([block.to(like) for block in initial], config)
     return Parts(zeros, features, make_scale(features, config), solver)
-
-
-def minibatch_rows(total: int, config: ACBConfig, *, generator: torch.Generator) -> list[Tensor]:
-    """The rows of a rollout of ``total`` states that each step of an update is made of, a new shuffle every pass.
-
-    Without a number of minibatches a pass takes ``fraction`` of the states and cuts them evenly into steps of at most
-    ``minibatch_size``; with one, the rollout is cut into that many and ``fraction`` of each is taken, up to
-    ``minibatch_size``.
-    """
-    least = 2 if config.statistics == "batch" else 1
-    if total < least:
-        raise ValueError(
-            f"batch statistics need a rollout of at least two states, got {total}: use statistics='running'"
-        )
-    schedule = []
-    for _ in range(config.passes):
-        order = torch.randperm(total, generator=generator)
-        if config.minibatches:
-            for part in order.tensor_split(min(config.minibatches, total // least)):
-                taken = min(config.minibatch_size, max(least, round(config.fraction * len(part))))
-                schedule.append(part[:taken])
-        else:
-            kept = order[: max(least, round(config.fraction * total))]
-            steps = min(math.ceil(len(kept) / config.minibatch_size), len(kept) // least)
-            schedule.extend(kept.tensor_split(steps))
-    return schedule
 
 
 def make_scale(features: FeatureMap, config: ACBConfig) -> FeatureScale:

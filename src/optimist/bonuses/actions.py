@@ -40,7 +40,7 @@ class DiscreteActions:
 
     @property
     def width(self) -> int:
-        """N logits."""
+        """One logit an action."""
         return self.n
 
     def rows_of(self, actions: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The auxiliary network: a copy of the policy that follows it slowly, so that the features of a state hardly drift."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -25,17 +25,22 @@ class AuxiliaryNetwork:
             if real(tensor)
         }
 
-    def move_towards(self, policy: nn.Module, alpha: float) -> None:
-        """Replaces ``theta_aux`` by ``alpha theta + (1 - alpha) theta_aux``; the policy is only read."""
+    def require(self, policy: nn.Module) -> None:
+        """An error unless ``policy`` has the tensors of this copy, all finite: what ``move_towards`` needs."""
+        for name, tensor in require_same(tensors(self.network), tensors(policy), "the policy").items():
+            if real(tensor) and not bool(torch.isfinite(tensor).all()):
+                raise ValueError(f"the policy's {name!r} is not finite: its training has diverged; nothing was changed")
+
+    def move_towards(self, policy: nn.Module, alpha: float, *, still: Collection[str] = ()) -> None:
+        """Replaces ``theta_aux`` by ``alpha theta + (1 - alpha) theta_aux`` but for the tensors named in ``still``."""
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must be in [0, 1], got {alpha}: 0 never moves, 1 copies the policy")
-        theirs = require_same(tensors(self.network), tensors(policy), "the policy")
-        for name, tensor in theirs.items():
-            if real(tensor) and not bool(torch.isfinite(tensor).all()):
-                raise ValueError(f"the policy's {name!r} is not finite: its training diverged, nothing was averaged")
+        self.require(policy)
+        theirs = tensors(policy)
         with torch.no_grad():
             for name, average in self._average.items():
-                average.lerp_(theirs[name].to(average), alpha)
+                if name not in still:
+                    average.lerp_(theirs[name].to(average), alpha)
             self._write({name: tensor for name, tensor in theirs.items() if not real(tensor)})
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Two bonuses as one: a product (life-long times episodic) or a weighted sum."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -61,10 +62,10 @@ class Sum:
 
 
 class Pair:
-    """Two bonuses that are updated, saved and loaded together; what either cannot read or load changes neither.
+    """Two bonuses that are updated, saved and loaded together: what either refuses, neither takes.
 
-    An update is tried on its first step: a single bad value later in a rollout, such as an action out of range, is
-    found only by the bonus that reads it.
+    Each refuses whole by itself; so only the first, which has already taken what the second refuses, is put back, from
+    a copy of its state. Where states are large, as with exact gradients, put the smaller one first.
     """
 
     def __init__(self, first: Bonus, second: Bonus):
@@ -77,9 +78,8 @@ class Pair:
 
     def update(self, transitions: Transitions) -> dict[str, float]:
         """The metrics of both."""
-        # Computing one step makes the second refuse what it cannot read before the first has learned from it.
-        self._second.compute(transitions.first_step())
-        first, second = self._first.update(transitions), self._second.update(transitions)
+        with self._first_restored():
+            first, second = self._first.update(transitions), self._second.update(transitions)
         return {f"first/{k}": v for k, v in first.items()} | {f"second/{k}": v for k, v in second.items()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -87,12 +87,18 @@ class Pair:
         return {"first": self._first.state_dict(), "second": self._second.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load both; if the second refuses, the first is put back."""
+        """Load both or neither."""
         require_same_layout(dict.fromkeys(state, ""), {"first": "", "second": ""})
-        before = self._first.state_dict()
-        self._first.load_state_dict(state["first"])
-        try:
+        with self._first_restored():
+            self._first.load_state_dict(state["first"])
             self._second.load_state_dict(state["second"])
-        except ValueError:
+
+    @contextmanager
+    def _first_restored(self) -> Iterator[None]:
+        """The first bonus is as it was before if anything inside fails."""
+        before = self._first.state_dict()
+        try:
+            yield
+        except Exception:
             self._first.load_state_dict(before)
             raise

@@ -7,17 +7,20 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from optimist.bonuses.configuration import require_choice, require_positive
 from optimist.bonuses.hashing import Code, ExactHash, SimHash
 from optimist.bonuses.observations import Channels, Discrete, ObservationShape, parts_of
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import require_same_layout, seeded_generator
+
+CodeName = Literal["auto", "exact", "simhash"]
 
 
 @dataclass(frozen=True)
 class HashCountConfig:
     """Every default of hash counts."""
 
-    code: Literal["auto", "exact", "simhash"] = "auto"
+    code: CodeName = "auto"
     """What is one state: "exact" equal observations, "simhash" similar ones; "auto" is exact where all is discrete."""
     bits: int = 32
     """k, the bits of a SimHash, 1 .. 64: more bits tell more states apart. Ours: Tang et al. vary it by task."""
@@ -27,8 +30,8 @@ class HashCountConfig:
     """Channels of an image that are read: of the newest frame, which a hash of states is usually taken of."""
 
     def __post_init__(self) -> None:
-        if self.code not in ("auto", "exact", "simhash"):
-            raise ValueError(f"code must be 'auto', 'exact' or 'simhash', got {self.code!r}")
+        require_choice("code", self.code, CodeName)
+        require_positive(self, "clip")
         if not 1 <= self.bits <= 64:
             raise ValueError(f"bits must be 1 .. 64, got {self.bits}: a key is one 64-bit integer")
 

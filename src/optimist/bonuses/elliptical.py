@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from optimist.bonuses.configuration import require_positive
 from optimist.bonuses.features.feature_map import FeatureMap
 from optimist.bonuses.observations import WHOLE, ObservationShape, chunks, parts_of, rows_of
 from optimist.bonuses.protocol import Transitions
@@ -29,10 +30,8 @@ class EllipticalConfig:
     """The largest d accepted: at 8192 dimensions the two d x d matrices in float64 have 1 GB together. Ours."""
 
     def __post_init__(self) -> None:
-        if not self.ridge > 0:
-            raise ValueError(f"ridge must be > 0, got {self.ridge}: with no ridge the covariance starts singular")
-        if not self.relative_floor > 0:
-            raise ValueError(f"relative_floor must be > 0, got {self.relative_floor}: a variance may be 0")
+        require_positive(self, "ridge", why="with no ridge the covariance starts singular")
+        require_positive(self, "relative_floor", why="a variance may be 0")
 
 
 class Elliptical:

@@ -1,7 +1,7 @@
 """M linear regressors ``w_m`` on features in blocks: their first draw, their predictions, and the bonus these make."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ Prior = Literal["gaussian", "uniform"]
 
 UNCHUNKED = 2**20  # numbers: below this a block of all members is handled at once
 CHUNKS = 16  # above it, a temporary of a block holds at most this fraction of the ensemble
+CACHED = 2**21  # and at most this many numbers: 8 megabytes stay in cache, and in memory that the allocator reuses
 
 
 def draw_prior(
@@ -38,7 +39,7 @@ def draw_prior(
 
 def slices(count: int, size: int, ensemble_numbers: int) -> Iterator[slice]:
     """Slices of ``count`` rows of ``size`` numbers, each small beside the ensemble of ``ensemble_numbers`` = M d."""
-    step = max(1, max(UNCHUNKED, ensemble_numbers // CHUNKS) // size)
+    step = max(1, max(UNCHUNKED, min(CACHED, ensemble_numbers // CHUNKS)) // size)
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
@@ -82,9 +83,3 @@ def expected_maximum(ensemble_size: int) -> float:
     """
     t = torch.linspace(0, 200, 400_001, dtype=torch.float64)
     return torch.trapezoid(1 - torch.erf((t / 2).sqrt()) ** ensemble_size, t).item()
-
-
-def require_choice(name: str, value: str, choices: object) -> None:
-    """An error that lists the choices unless ``value`` is one of the literal type ``choices``."""
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(choices)))}, got {value!r}")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from optimist.bonuses.configuration import require_positive
 from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.state import require_same_layout
 
@@ -80,8 +81,7 @@ class E3BConfig:
     """lambda: an episode's covariance starts as lambda I. Henaff et al. 2022, the default of its code."""
 
     def __post_init__(self) -> None:
-        if not self.ridge > 0:
-            raise ValueError(f"ridge must be > 0, got {self.ridge}: with no ridge the covariance starts singular")
+        require_positive(self, "ridge", why="with no ridge the covariance starts singular")
 
 
 class E3B:

@@ -2,28 +2,29 @@
 
 import copy
 import dataclasses
-import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import nn
 
 from optimist.bonuses import features
 from optimist.bonuses.acb import ACB
+from optimist.bonuses.acb_config import ACBConfig
 from optimist.bonuses.actions import Actions
+from optimist.bonuses.configuration import replaced, suggestion
 from optimist.bonuses.counts import HashCount, HashCountConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
 from optimist.bonuses.episodic import E3B, E3BConfig
 from optimist.bonuses.icm import ICM, ICMConfig
 from optimist.bonuses.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
 from optimist.bonuses.observations import WHOLE, Discrete, ObservationShape, parts_of
+from optimist.bonuses.presets import DEFAULT, PRESETS
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.rnd import RND, RNDConfig
 from optimist.seeding import require_seed
 
-Config = TypeVar("Config", RNDConfig, ICMConfig, HashCountConfig, E3BConfig, InverseDynamicsConfig, EllipticalConfig)
 FEATURE_SETTINGS = ("features", "side", "weighting", "loss", "logits")
 
 
@@ -59,7 +60,7 @@ def make(
     ========== ================================== ===================================================
     name       needs                              settings
     ========== ================================== ===================================================
-    acb        policy_network                     those of ``ACBConfig``; config, logits, loss
+    acb        policy_network                     those of ``ACBConfig``; preset, config, logits, loss
     rnd        observation_shape                  those of ``RNDConfig``
     icm        observation_shape, actions         those of ``ICMConfig``
     elliptical observation_shape, policy_network  those of ``EllipticalConfig``; features, side, loss ...
@@ -70,42 +71,54 @@ def make(
     What a bonus does not need may be given all the same, so that one call serves every name.
     """
     if name not in BUILDERS:
-        raise ValueError(f"there is no bonus {name!r}: {_suggestion(name, BUILDERS)}")
+        raise ValueError(f"there is no bonus {name!r}: {suggestion(name, BUILDERS)}")
     return BUILDERS[name](Task(name, require_seed(seed), observation_shape, actions, policy_network), settings)
 
 
 def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
     example = None if task.observation_shape is None else _zeros(task.observation_shape)
-    return ACB(task.require("policy_network"), example, seed=task.seed, **settings)
+    chosen, others = _split(settings, ("preset",))
+    if chosen:
+        others["config"] = _preset(chosen["preset"], others)
+    return ACB(task.require("policy_network"), example, seed=task.seed, **others)
+
+
+def _preset(name: str, others: Mapping[str, Any]) -> ACBConfig:
+    if "config" in others:
+        raise ValueError(f"preset={name!r} and config are two answers to one question: give one of them")
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset {name!r}: {suggestion(name, PRESETS)}")
+    return PRESETS[name]
 
 
 def _rnd(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    return RND(task.require("observation_shape"), seed=task.seed, config=_replaced(RNDConfig(), settings))
+    return RND(task.require("observation_shape"), seed=task.seed, config=replaced(RNDConfig(), settings))
 
 
 def _icm(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    config = _replaced(ICMConfig(), settings)
+    config = replaced(ICMConfig(), settings)
     return ICM(task.require("observation_shape"), task.require("actions"), seed=task.seed, config=config)
 
 
 def _count(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    return HashCount(task.require("observation_shape"), seed=task.seed, config=_replaced(HashCountConfig(), settings))
+    return HashCount(task.require("observation_shape"), seed=task.seed, config=replaced(HashCountConfig(), settings))
 
 
 def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
     own, others = _split(settings, tuple(field.name for field in dataclasses.fields(E3BConfig)))
-    config = _replaced(InverseDynamicsConfig(), others, also=tuple(own))
+    config = replaced(InverseDynamicsConfig(), others, also=tuple(own))
     shape, actions = task.require("observation_shape"), task.require("actions")
     embedding = InverseDynamics(shape, actions, seed=task.seed, config=config)
-    return E3B(embedding, config=_replaced(E3BConfig(), own))
+    return E3B(embedding, config=replaced(E3BConfig(), own))
 
 
 def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
     chosen, others = _split(settings, FEATURE_SETTINGS)
-    config = _replaced(EllipticalConfig(), others, also=FEATURE_SETTINGS)
+    config = replaced(EllipticalConfig(), others, also=FEATURE_SETTINGS)
     shape: ObservationShape = task.require("observation_shape")
     network = copy.deepcopy(task.require("policy_network"))  # the features must not move with the policy
-    name = chosen.pop("features", "sketch")
+    name = chosen.pop("features", DEFAULT.features)  # by default the very features of ACB, drawn from the same seed
+    chosen.setdefault("side", DEFAULT.sketch_size)
     feature_map = features.make(name, network, _zeros(shape), seed=task.seed, **chosen)
     return Elliptical(feature_map, shape, config=config)
 
@@ -131,17 +144,3 @@ def _zeros(shape: ObservationShape) -> torch.Tensor | dict[str, torch.Tensor]:
 def _split(settings: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     chosen = {key: value for key, value in settings.items() if key in names}
     return chosen, {key: value for key, value in settings.items() if key not in names}
-
-
-def _replaced(config: Config, settings: Mapping[str, Any], also: tuple[str, ...] = ()) -> Config:
-    """``config`` with fields replaced by ``settings``; ``also`` are names that the caller has already taken out."""
-    names = [*(field.name for field in dataclasses.fields(config)), *also]
-    unknown = next((key for key in settings if key not in names), None)
-    if unknown is not None:
-        raise ValueError(f"{type(config).__name__} has no setting {unknown!r}: {_suggestion(unknown, names)}")
-    return dataclasses.replace(config, **settings)
-
-
-def _suggestion(name: str, names: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return (f"did you mean {near[0]!r}? " if near else "") + f"choose one of {', '.join(sorted(names))}"

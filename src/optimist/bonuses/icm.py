@@ -8,17 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions
+from optimist.bonuses.configuration import require_at_least, require_positive
 from optimist.bonuses.inverse_dynamics import InverseModel, embedded
-from optimist.bonuses.networks import linear, minibatches
+from optimist.bonuses.learner import Learner
+from optimist.bonuses.networks import linear
 from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Observations, Transitions
-from optimist.bonuses.state import (
-    load_optimizer_state,
-    module_state,
-    optimizer_state,
-    require_same_layout,
-    seeded_generator,
-)
+from optimist.bonuses.schedule import minibatches
+from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -44,10 +41,9 @@ class ICMConfig:
     """Channels of an image that are read: all, so that the encoder sees motion."""
 
     def __post_init__(self) -> None:
-        if min(self.features, self.epochs, self.minibatches) < 1 or not self.learning_rate > 0:
-            raise ValueError("features, epochs and minibatches must be >= 1 and learning_rate > 0")
-        if min(self.forward_weight, self.inverse_weight) < 0:
-            raise ValueError("forward_weight and inverse_weight must be >= 0")
+        require_at_least(1, self, "features", "epochs", "minibatches")
+        require_at_least(0, self, "forward_weight", "inverse_weight")
+        require_positive(self, "learning_rate", "clip")
 
 
 class ICM:
@@ -77,33 +73,33 @@ class ICM:
             nn.LeakyReLU(),
             linear(features, features, generator=self._generator),
         )
-        parameters = [*self._model.parameters(), *self._forward.parameters()]
-        self._optimizer = torch.optim.Adam(parameters, lr=self.config.learning_rate)
+        self._learner = Learner(
+            {"model": self._model, "forward": self._forward},
+            self._observations,
+            learning_rate=self.config.learning_rate,
+            generator=self._generator,
+        )
 
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The forward model's error at every transition, (T, N); changes nothing."""
         actions, before, after = self._rows(transitions)
-        errors = [self._losses(before, after, actions, chunk)[0] for chunk in chunks(len(actions), CHUNK)]
+        errors = [self._losses(before, after, actions, chunk)["forward_loss"] for chunk in chunks(len(actions), CHUNK)]
         return torch.cat(errors).reshape(transitions.ended.shape)
 
-    @torch.enable_grad()
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train both models; returns their mean losses."""
         actions, before, after = self._rows(transitions)
         self._observations.update(after)
-        sums, trained = torch.zeros(2), 0
-        for batch in minibatches(
+        batches = minibatches(
             len(actions), epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
-        ):
-            forward, inverse = (loss.mean() for loss in self._losses(before, after, actions, batch))
-            loss = self.config.forward_weight * forward + self.config.inverse_weight * inverse
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
-            sums, trained = sums + len(batch) * torch.stack([forward, inverse]).detach(), trained + len(batch)
-        self._optimizer.zero_grad()
-        return {"forward_loss": sums[0].item() / trained, "inverse_loss": sums[1].item() / trained}
+        )
+        metrics, _ = self._learner.fit(
+            batches,
+            lambda rows: self._losses(before, after, actions, rows),
+            weights={"forward_loss": self.config.forward_weight, "inverse_loss": self.config.inverse_weight},
+        )
+        return metrics
 
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the successors of random play before training."""
@@ -124,22 +120,11 @@ class ICM:
 
     def state_dict(self) -> dict[str, Any]:
         """The three networks, Adam's moments, the whitening statistics and the random state."""
-        return {
-            "model": module_state(self._model),
-            "forward": module_state(self._forward),
-            "optimizer": optimizer_state(self._optimizer),
-            "observations": self._observations.state_dict(),
-            "generator": self._generator.get_state(),
-        }
+        return self._learner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
-        self._model.load_state_dict(state["model"])
-        self._forward.load_state_dict(state["forward"])
-        load_optimizer_state(self._optimizer, state["optimizer"])
-        self._observations.load_state_dict(state["observations"])
-        self._generator.set_state(state["generator"])
+        self._learner.load_state_dict(state)
 
     def _rows(self, transitions: Transitions) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         return (
@@ -150,11 +135,12 @@ class ICM:
 
     def _losses(
         self, before: Mapping[str, Tensor], after: Mapping[str, Tensor], actions: Tensor, index: Tensor | slice
-    ) -> tuple[Tensor, Tensor]:
+    ) -> dict[str, Tensor]:
         """The forward and the inverse loss of the chosen rows, each (n,)."""
         taken = actions[index]
         phi, successor, prediction = self._model(
             self._observations.read(before, index), self._observations.read(after, index)
         )
         predicted = self._forward(torch.cat([phi, self._actions.encode(taken)], dim=1))
-        return (predicted - successor.detach()).square().mean(1), self._actions.loss(prediction, taken)
+        forward_loss = (predicted - successor.detach()).square().mean(1)
+        return {"forward_loss": forward_loss, "inverse_loss": self._actions.loss(prediction, taken)}

@@ -8,16 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.networks import Encoder, linear, minibatches
+from optimist.bonuses.configuration import require_at_least, require_positive
+from optimist.bonuses.learner import Learner
+from optimist.bonuses.networks import Encoder, linear
 from optimist.bonuses.observations import Channels, ObservationShape, Part, chunks
 from optimist.bonuses.protocol import Observations, Transitions
-from optimist.bonuses.state import (
-    load_optimizer_state,
-    module_state,
-    optimizer_state,
-    require_same_layout,
-    seeded_generator,
-)
+from optimist.bonuses.schedule import minibatches
+from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -60,8 +57,8 @@ class InverseDynamicsConfig:
     """Channels of an image that are read: all, so that the encoder sees motion."""
 
     def __post_init__(self) -> None:
-        if min(self.features, self.epochs, self.minibatches) < 1 or not self.learning_rate > 0:
-            raise ValueError("features, epochs and minibatches must be >= 1 and learning_rate > 0")
+        require_at_least(1, self, "features", "epochs", "minibatches")
+        require_positive(self, "learning_rate", "clip")
 
 
 class InverseDynamics:
@@ -85,7 +82,12 @@ class InverseDynamics:
             observation_shape, channels=self.config.channels, clip=self.config.clip
         )
         self._model = InverseModel(self._observations.parts, actions, self.config.features, generator=self._generator)
-        self._optimizer = torch.optim.Adam(self._model.parameters(), lr=self.config.learning_rate)
+        self._learner = Learner(
+            {"model": self._model},
+            self._observations,
+            learning_rate=self.config.learning_rate,
+            generator=self._generator,
+        )
 
     @property
     def size(self) -> int:
@@ -102,42 +104,30 @@ class InverseDynamics:
         self._observations.rows(transitions.observations)
         self._observations.rows(transitions.next_observations)
 
-    @torch.enable_grad()
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train; returns the mean loss of telling the action."""
         actions = self._actions.rows_of(transitions.actions)
         before = self._observations.rows(transitions.observations)
         after = self._observations.rows(transitions.next_observations)
         self._observations.update(after)
-        loss_sum, trained = 0.0, 0
-        for batch in minibatches(
+
+        def losses(rows: Tensor) -> dict[str, Tensor]:
+            *_, prediction = self._model(self._observations.read(before, rows), self._observations.read(after, rows))
+            return {"inverse_loss": self._actions.loss(prediction, actions[rows])}
+
+        batches = minibatches(
             len(actions), epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
-        ):
-            *_, prediction = self._model(self._observations.read(before, batch), self._observations.read(after, batch))
-            loss = self._actions.loss(prediction, actions[batch]).mean()
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
-            loss_sum, trained = loss_sum + loss.item() * len(batch), trained + len(batch)
-        self._optimizer.zero_grad()
-        return {"inverse_loss": loss_sum / trained}
+        )
+        metrics, _ = self._learner.fit(batches, losses, weights={"inverse_loss": 1.0})
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """The networks, Adam's moments, the whitening statistics and the random state."""
-        return {
-            "model": module_state(self._model),
-            "optimizer": optimizer_state(self._optimizer),
-            "observations": self._observations.state_dict(),
-            "generator": self._generator.get_state(),
-        }
+        return self._learner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
-        self._model.load_state_dict(state["model"])
-        load_optimizer_state(self._optimizer, state["optimizer"])
-        self._observations.load_state_dict(state["observations"])
-        self._generator.set_state(state["generator"])
+        self._learner.load_state_dict(state)
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """The networks of RND and ICM: convolutions for images, an MLP for vectors and discrete states."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -49,13 +49,6 @@ class Encoder(nn.Module):
         """Features of the parts."""
         trunks = [trunk(parts[name]) for name, trunk in zip(self._names, self.trunks, strict=True)]
         return self.output(torch.cat(trunks, dim=1) if len(trunks) > 1 else trunks[0])
-
-
-def minibatches(total: int, *, epochs: int, count: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Indices of ``count`` near equal minibatches an epoch, from a fresh permutation of all rows each epoch."""
-    for _ in range(epochs):
-        order = torch.randperm(total, generator=generator)
-        yield from (part for part in order.tensor_split(count) if len(part))
 
 
 def _trunk(part: Part, generator: torch.Generator) -> nn.Sequential:

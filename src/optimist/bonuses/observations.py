@@ -1,6 +1,6 @@
 """Observations as networks read them: images, vectors, discrete states, chosen keys of a Dict, as named float parts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -125,22 +125,43 @@ def _part(shape: tuple[int, ...] | Discrete, channels: Channels) -> Part:
 
 def rows_of(parts: Mapping[str, Part], observations: Observations) -> dict[str, Tensor]:
     """The raw parts of a rollout's observations, checked, one row a state. Shapes: (T, N, ...) -> (T N, ...)."""
-    flat = flatten_time(observations)
-    named = {WHOLE: flat} if isinstance(flat, Tensor) else flat
-    missing = parts.keys() - named.keys()
-    if missing:
-        wanted = "a tensor" if WHOLE in missing else f"a mapping with the keys {sorted(parts)}"
-        came = "a tensor" if WHOLE in named else f"a mapping with the keys {sorted(named)}"
-        raise ValueError(f"observations must be {wanted}, got {came}: they must match observation_shape")
+    rows = shaped_rows({name: part.raw_shape for name, part in parts.items()}, observations)
     for name, part in parts.items():
-        label = "observations" if name == WHOLE else f"observations[{name!r}]"
-        if tuple(named[name].shape[1:]) != part.raw_shape:
+        part.require(_label(name), rows[name])
+    return rows
+
+
+def shaped_rows(shapes: Mapping[str, tuple[int, ...]], observations: Observations) -> dict[str, Tensor]:
+    """The named tensors of a rollout's observations, one row a state, or an error that says what is missing.
+
+    Shapes: (T, N, *shapes[name]) -> (T N, *shapes[name]).
+    """
+    given = named(flatten_time(observations))
+    missing = shapes.keys() - given.keys()
+    if missing:
+        wanted = "a tensor" if WHOLE in missing else f"a mapping with the keys {sorted(shapes)}"
+        came = "a tensor" if WHOLE in given else f"a mapping with the keys {sorted(given)}"
+        raise ValueError(f"observations must be {wanted}, got {came}: they must be those the bonus was built for")
+    for name, shape in shapes.items():
+        if tuple(given[name].shape[1:]) != shape:
             raise ValueError(
-                f"{label} must have shape (T, N{''.join(f', {s}' for s in part.raw_shape)}), "
-                f"got (T, N{''.join(f', {s}' for s in named[name].shape[1:])}): they must match observation_shape"
+                f"{_label(name)} must have shape {_rollout_shape(shape)}, "
+                f"got {_rollout_shape(given[name].shape[1:])}: they must be those the bonus was built for"
             )
-        part.require(label, named[name])
-    return {name: named[name] for name in parts}
+    return {name: given[name] for name in shapes}
+
+
+def named(observations: Observations) -> dict[str, Tensor]:
+    """The tensors of an observation by name: those of a Dict, or the tensor itself as the ``WHOLE``."""
+    return {WHOLE: observations} if isinstance(observations, Tensor) else dict(observations)
+
+
+def _label(name: str) -> str:
+    return "observations" if name == WHOLE else f"observations[{name!r}]"
+
+
+def _rollout_shape(shape: Sequence[int]) -> str:
+    return f"(T, N{''.join(f', {size}' for size in shape)})"
 
 
 def read(parts: Mapping[str, Part], rows: Mapping[str, Tensor], index: Tensor | slice) -> dict[str, Tensor]:

@@ -59,16 +59,6 @@ class Transitions:
         """Whether an episode ended with the step, by termination or by truncation, (T, N)."""
         return self.terminated | self.truncated
 
-    def first_step(self) -> "Transitions":
-        """The transitions of the first step alone, (1, N, ...): enough for a bonus to say what it cannot read."""
-        return Transitions(
-            observations=_first(self.observations),
-            actions=self.actions[:1],
-            next_observations=_first(self.next_observations),
-            terminated=self.terminated[:1],
-            truncated=self.truncated[:1],
-        )
-
 
 class Bonus(Protocol):
     """An intrinsic reward: large where we have not learned enough about a transition's successor yet."""
@@ -95,12 +85,6 @@ def flatten_time(observations: Observations) -> Observations:
     if isinstance(observations, Tensor):
         return observations.flatten(0, 1)
     return {name: value.flatten(0, 1) for name, value in observations.items()}
-
-
-def _first(observations: Observations) -> Observations:
-    if isinstance(observations, Tensor):
-        return observations[:1]
-    return {name: value[:1] for name, value in observations.items()}
 
 
 def _leading_axes(actions: Tensor) -> torch.Size:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.bonuses.solvers import Minibatches
+from optimist.bonuses.solvers import Minibatches, blocks_state, restore_blocks
 from optimist.bonuses.state import require_same_layout
 
 LARGEST = 16_384  # dimensions: a Gram matrix of 2 GiB
@@ -69,11 +69,11 @@ class RecursiveLeastSquares:
         return {
             "precision": self._precision.clone(),
             "information": self._information.clone(),
-            "weights": {str(k): block.clone() for k, block in enumerate(self._weights)},
+            "weights": blocks_state(self._weights),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         require_same_layout(state, self.state_dict())
         self._precision, self._information = state["precision"].clone(), state["information"].clone()
-        self._weights = [state["weights"][str(k)].clone() for k in range(len(self._weights))]
+        restore_blocks(self._weights, state["weights"])

@@ -1,22 +1,19 @@
 """Random network distillation: how badly a trained network predicts a fixed random one (Burda et al. 2018)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from optimist.bonuses.networks import Encoder, linear, minibatches
+from optimist.bonuses.configuration import require_at_least, require_positive
+from optimist.bonuses.learner import Learner
+from optimist.bonuses.networks import Encoder, linear
 from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Transitions
-from optimist.bonuses.state import (
-    load_optimizer_state,
-    module_state,
-    optimizer_state,
-    require_same_layout,
-    seeded_generator,
-)
+from optimist.bonuses.schedule import minibatches
+from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -40,12 +37,10 @@ class RNDConfig:
     """Channels of an image that are read: of the newest frame, the last of a stack."""
 
     def __post_init__(self) -> None:
-        if min(self.features, self.epochs, self.minibatches) < 1:
-            raise ValueError("features, epochs and minibatches must be >= 1")
+        require_at_least(1, self, "features", "epochs", "minibatches")
+        require_positive(self, "learning_rate", "clip")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction must lie in (0, 1], got {self.fraction}: it is the share of states trained on")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be > 0, got {self.learning_rate}")
 
 
 class RND:
@@ -74,7 +69,12 @@ class RND:
             nn.ReLU(),
             linear(features, features, generator=self._generator),
         )
-        self._optimizer = torch.optim.Adam(self._predictor.parameters(), lr=self.config.learning_rate)
+        self._learner = Learner(
+            {"target": self._target, "predictor": self._predictor},
+            self._observations,
+            learning_rate=self.config.learning_rate,
+            generator=self._generator,
+        )
 
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
@@ -83,29 +83,15 @@ class RND:
         errors = [self._errors(rows, chunk) for chunk in chunks(transitions.ended.numel(), CHUNK)]
         return torch.cat(errors).reshape(transitions.ended.shape)
 
-    @torch.enable_grad()
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train the predictor; returns its mean loss and the states used."""
         rows = self._observations.rows(transitions.next_observations)
         self._observations.update(rows)
-        loss_sum, trained = 0.0, 0
-        for batch in minibatches(
-            transitions.ended.numel(),
-            epochs=self.config.epochs,
-            count=self.config.minibatches,
-            generator=self._generator,
-        ):
-            # RND masks the loss of the others; leaving them out gives the same gradient at a quarter of the cost.
-            kept = batch[torch.rand(len(batch), generator=self._generator) < self.config.fraction]
-            if not len(kept):
-                continue
-            loss = self._errors(rows, kept).mean()
-            self._optimizer.zero_grad()
-            loss.backward()
-            self._optimizer.step()
-            loss_sum, trained = loss_sum + loss.item() * len(kept), trained + len(kept)
-        self._optimizer.zero_grad()
-        return {"loss": loss_sum / max(trained, 1), "trained": float(trained)}
+        batches = self._thinned(transitions.ended.numel())
+        metrics, trained = self._learner.fit(
+            batches, lambda kept: {"loss": self._errors(rows, kept)}, weights={"loss": 1.0}
+        )
+        return metrics | {"trained": float(trained)}
 
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the successors of random play before training."""
@@ -113,22 +99,23 @@ class RND:
 
     def state_dict(self) -> dict[str, Any]:
         """Both networks, Adam's moments, the whitening statistics and the random state."""
-        return {
-            "target": module_state(self._target),
-            "predictor": module_state(self._predictor),
-            "optimizer": optimizer_state(self._optimizer),
-            "observations": self._observations.state_dict(),
-            "generator": self._generator.get_state(),
-        }
+        return self._learner.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
-        self._target.load_state_dict(state["target"])
-        self._predictor.load_state_dict(state["predictor"])
-        load_optimizer_state(self._optimizer, state["optimizer"])
-        self._observations.load_state_dict(state["observations"])
-        self._generator.set_state(state["generator"])
+        self._learner.load_state_dict(state)
+
+    def _thinned(self, total: int) -> Iterator[Tensor]:
+        """Minibatches of which each state stays with the probability ``fraction``.
+
+        RND masks the loss of the others; leaving them out gives the same gradient at a quarter of the cost.
+        """
+        for batch in minibatches(
+            total, epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
+        ):
+            kept = batch[torch.rand(len(batch), generator=self._generator) < self.config.fraction]
+            if len(kept):
+                yield kept
 
     def _errors(self, rows: Mapping[str, Tensor], index: Tensor | slice) -> Tensor:
         x = self._observations.read(rows, index)

@@ -1,4 +1,4 @@
-"""States of bonuses as nested dicts of tensors and numbers: copied out, checked as a whole, and only then copied in."""
+"""What a bonus carries: its state as nested dicts, checked as a whole before any is loaded, and its own generator."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

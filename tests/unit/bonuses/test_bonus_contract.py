@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from optimist.bonuses import (
+    ACB,
     E3B,
     ICM,
     RND,
@@ -37,47 +38,68 @@ T, N = 5, 3
 
 
 class Policy(nn.Module):
-    """Logits of a linear policy over everything observed, drawn from a seed."""
+    """Logits of a small policy over everything observed, images through a convolution, drawn from a seed."""
 
     def __init__(self, shape, seed):
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
         self.parts = shape if isinstance(shape, dict) else {"whole": shape}
-        width = sum(part.n if isinstance(part, Discrete) else torch.Size(part).numel() for part in self.parts.values())
-        self.hidden = nn.Linear(width, 6, device="meta").to_empty(device="cpu")
-        self.actor = nn.Linear(6, 3, device="meta").to_empty(device="cpu")
+        widths = [torch.Size(part).numel() if isinstance(part, tuple) else part.n for part in self.parts.values()]
+        with torch.random.fork_rng(devices=[]):  # the constructors draw from the global generator
+            self.convolution = nn.Conv2d(4, 2, 8, stride=4)
+            self.hidden = nn.Linear(sum(128 if width > 1000 else width for width in widths), 12)
+            self.actor = nn.Linear(12, 3)
+        generator = torch.Generator().manual_seed(seed)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=0.1, generator=generator)
 
     def forward(self, observations):
-        named = observations if isinstance(observations, dict) else {"whole": observations}
-        rows = [
-            nn.functional.one_hot(x, part.n).float() if isinstance(part, Discrete) else x.flatten(1).float() / 10
-            for part, x in ((part, named[name]) for name, part in self.parts.items())
-        ]
+        given = observations if isinstance(observations, dict) else {"whole": observations}
+        rows = [self.read(part, given[name]).flatten(1) for name, part in self.parts.items()]
         return self.actor(torch.tanh(self.hidden(torch.cat(rows, dim=1))))
+
+    def read(self, part, x):
+        if isinstance(part, Discrete):
+            return nn.functional.one_hot(x, part.n).float()
+        return torch.relu(self.convolution(x.float() / 255)) if len(part) == 3 else x
+
+
+def example_of(shape):
+    """One observation of zeros with the chosen keys alone."""
+    zeros = {
+        name: torch.zeros(1, dtype=torch.int64) if isinstance(part, Discrete) else torch.zeros(1, *part)
+        for name, part in (shape if isinstance(shape, dict) else {"whole": shape}).items()
+    }
+    return zeros if isinstance(shape, dict) else zeros["whole"]
+
+
+def acb(**settings):
+    """ACB on one and the same policy whatever the seed, so that the seed is seen to matter by itself."""
+    return lambda shape, seed: ACB(Policy(shape, 0), example_of(shape), seed=seed, ensemble_size=8, **settings)
 
 
 def elliptical(shape, seed):
-    policy = Policy(shape, seed)
-    example = {name: values[0] for name, values in observed(policy.parts, 1, 1, 0).items()}
-    example = example if isinstance(shape, dict) else example["whole"]
-    return Elliptical(features.make("penultimate", policy, example, seed=seed), shape)
+    return Elliptical(features.make("penultimate", Policy(shape, seed), example_of(shape), seed=seed), shape)
 
 
 def e3b(shape, seed):
-    return E3B(InverseDynamics(shape, ACTIONS, seed=seed, config=InverseDynamicsConfig(features=6)))
+    config = InverseDynamicsConfig(features=6, epochs=2, minibatches=2)
+    return E3B(InverseDynamics(shape, ACTIONS, seed=seed, config=config))
+
+
+def rnd(shape, seed):
+    return RND(shape, seed=seed, config=RNDConfig(features=8, epochs=2, minibatches=2))
 
 
 BUILDERS = {
-    "rnd": lambda shape, seed: RND(shape, seed=seed, config=RNDConfig(features=8)),
-    "icm": lambda shape, seed: ICM(shape, ACTIONS, seed=seed, config=ICMConfig(features=8)),
+    "acb": acb(),
+    "acb recursive": acb(solver="recursive", sketch_size=4),
+    "acb last-layer": acb(features="last-layer"),
+    "rnd": rnd,
+    "icm": lambda shape, seed: ICM(shape, ACTIONS, seed=seed, config=ICMConfig(features=8, epochs=2, minibatches=2)),
     "elliptical": elliptical,
     "e3b": e3b,
     "count": lambda shape, seed: HashCount(shape, seed=seed, config=HashCountConfig(code="simhash", bits=6)),
-    "product": lambda shape, seed: Product(
-        RND(shape, seed=seed, config=RNDConfig(features=8)), HashCount(shape, seed=seed)
-    ),
+    "product": lambda shape, seed: Product(rnd(shape, seed), HashCount(shape, seed=seed)),
     "sum": lambda shape, seed: Sum(e3b(shape, seed), HashCount(shape, seed=seed), weights=(1.0, 2.0)),
 }
 every_bonus = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
@@ -257,6 +279,20 @@ def test_wrong_shapes_say_what_was_expected_and_change_nothing(build, shape):
     for call in (bonus.compute, bonus.update):
         with pytest.raises(ValueError, match=r"must have shape \(T, N.*\), got \(T, N, 1.*\)"):
             call(wrong)
+    assert same(before, bonus.state_dict())
+
+
+@every_bonus
+def test_a_bad_value_late_in_a_rollout_is_refused_and_changes_nothing(build):
+    shape = SHAPES["discrete"]
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    before = bonus.state_dict()
+    bad = rollout(shape, 1).next_observations.clone()
+    bad[1:] = shape.n  # all but the first step, so that a bonus which learns from a sample of the states meets it
+    for call in (bonus.compute, bonus.update):
+        with pytest.raises(ValueError, match=r"observations must lie in 0 .. 11|could not read observations"):
+            call(changed(rollout(shape, 1), next_observations=bad))
     assert same(before, bonus.state_dict())
 
 

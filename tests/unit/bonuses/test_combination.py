@@ -1,9 +1,24 @@
 """Product and sum of two bonuses: the arithmetic, and both learn together or not at all."""
 
+import dataclasses
+
 import pytest
 import torch
+from torch import nn
 
-from optimist.bonuses import RND, Discrete, HashCount, Product, RNDConfig, Sum, Transitions
+from optimist.bonuses import (
+    ACB,
+    ICM,
+    RND,
+    Discrete,
+    DiscreteActions,
+    HashCount,
+    ICMConfig,
+    Product,
+    RNDConfig,
+    Sum,
+    Transitions,
+)
 
 SMALL = RNDConfig(features=4)
 
@@ -38,12 +53,53 @@ def test_both_are_updated_and_their_metrics_named_apart():
     assert torch.equal(second.compute(x), alone[1].compute(x))
 
 
-def test_what_one_refuses_neither_learns():
-    first = RND((3,), seed=0, config=SMALL)
-    combined = Product(first, HashCount(Discrete(5), seed=0))
+def policy():
+    network = nn.Linear(3, 2)
+    nn.init.ones_(network.weight)
+    return network
+
+
+def same(a, b):
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
+
+
+def with_a_bad_last_action():
+    x = rollout(torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0)))
+    actions = x.actions.clone()
+    actions[-1, -1] = 2
+    return dataclasses.replace(x, actions=actions)
+
+
+SECONDS = {
+    "another shape": (lambda: HashCount(Discrete(5), seed=0), r"must have shape \(T, N\), got \(T, N, 3\)"),
+    "a bad last action": (lambda: ICM((3,), DiscreteActions(2), seed=0, config=ICMConfig(features=4)), "actions must"),
+    "a network of other size": (lambda: ACB(nn.Linear(4, 2), seed=0), "could not read observations"),
+}
+
+
+@pytest.mark.parametrize("combine", [Product, Sum])
+@pytest.mark.parametrize(("second", "message"), SECONDS.values(), ids=SECONDS)
+@pytest.mark.parametrize("learned", [False, True], ids=["new", "learned"])
+def test_what_the_second_refuses_neither_learns(combine, second, message, learned):
+    firsts = RND((3,), seed=0, config=SMALL), HashCount((3,), seed=1), ACB(policy(), seed=0, ensemble_size=4)
+    for first in firsts:
+        combined = combine(first, second())
+        if learned:
+            first.update(rollout(torch.ones(2, 2, 3)))
+        before = combined.state_dict()
+        with pytest.raises(ValueError, match=message):
+            combined.update(with_a_bad_last_action())
+        assert same(before, combined.state_dict())
+
+
+def test_what_the_first_refuses_the_second_never_sees():
+    combined = Product(HashCount(Discrete(5), seed=0), RND((3,), seed=0, config=SMALL))
+    before = combined.state_dict()
     with pytest.raises(ValueError, match=r"must have shape \(T, N\), got \(T, N, 3\)"):
         combined.update(rollout(torch.zeros(4, 2, 3)))
-    assert first.state_dict()["observations"]["whole"]["count"] == 0
+    assert same(before, combined.state_dict())
 
 
 def test_a_state_of_which_one_part_is_refused_loads_neither():

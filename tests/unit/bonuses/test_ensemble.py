@@ -19,9 +19,9 @@ from optimist.bonuses.ensemble import (
 )
 from optimist.bonuses.feature_scale import BatchScale, RunningScale, Standardised, Unscaled
 from optimist.bonuses.features.batch import Dense
-from optimist.bonuses.polyak import AveragedRMSprop, RMSpropSettings
 from optimist.bonuses.proximal import AveragedProximal, kernel, regularised_solve
 from optimist.bonuses.recursive import RecursiveLeastSquares
+from optimist.bonuses.rmsprop import AveragedRMSprop, RMSpropSettings
 from oracles import averaged_proximal, averaged_rmsprop, ridge_refit, standardise
 
 

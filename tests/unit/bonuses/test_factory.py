@@ -1,13 +1,18 @@
 """Bonuses by name: each is what its constructor makes, and a wrong name says which one was near."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from optimist.bonuses import (
     ACB,
+    DEFAULT,
     E3B,
     ICM,
+    PAPER,
+    RELEASED,
     RND,
     DiscreteActions,
     Elliptical,
@@ -20,9 +25,10 @@ from optimist.bonuses import (
 
 
 def task():
-    network = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
+    network = nn.Sequential(nn.Linear(3, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 2))
+    generator = torch.Generator().manual_seed(0)
     for parameter in network.parameters():
-        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
+        nn.init.normal_(parameter, std=0.3, generator=generator)
     return {"observation_shape": (3,), "actions": DiscreteActions(2), "policy_network": network, "seed": 0}
 
 
@@ -42,13 +48,43 @@ def test_one_call_serves_every_name(name, kind):
     assert bonus.compute(rollout()).shape == (4, 2)
 
 
+@pytest.mark.parametrize("name", ["acb", "rnd", "icm", "e3b", "elliptical", "count"])
+def test_the_seed_is_used(name):
+    # 40 x 40 weights in a sketch of 16 x 16: the seed of the elliptical bonus is that of its projections.
+    settings = {"code": "simhash", "bits": 4} if name == "count" else {}
+    first, again, other = (make(name, **(task() | {"seed": seed}), **settings) for seed in (0, 0, 1))
+    for bonus in (first, again, other):
+        bonus.update(rollout())
+    assert torch.equal(first.compute(rollout()), again.compute(rollout()))
+    assert not torch.equal(first.compute(rollout()), other.compute(rollout()))
+
+
+@pytest.mark.parametrize(("preset", "config"), [("paper", PAPER), ("released", RELEASED), ("default", DEFAULT)])
+def test_presets_by_name(preset, config):
+    assert make("acb", **task(), preset=preset).config == config
+    assert make("acb", **task(), config=config).config == config
+    assert make("acb", **task(), preset=preset, ensemble_size=9).config == replace(config, ensemble_size=9)
+
+
+def test_the_elliptical_bonus_reads_the_features_of_acb():
+    # One feature space, one Sigma: the mean square of many exact regressors is the elliptical bonus.
+    exact = make("elliptical", **task(), ridge=2.0, whiten=False)
+    ensemble = make("acb", **task(), ridge=2.0, statistics="none", solver="recursive", ensemble_size=4000, fraction=1.0)
+    for bonus in (exact, ensemble):
+        bonus.update(rollout())
+    # The mean of 4,000 squared Gaussians: relative sd sqrt(2/4000); 5 sd over 8 states is a false alarm in 200,000.
+    ratios = ensemble.compute(rollout()) / exact.compute(rollout())
+    assert float((ratios - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
+
+
 def test_settings_replace_the_configuration():
+    assert make("acb", **task(), ridge=3.0).config == replace(DEFAULT, ridge=3.0)
     assert make("rnd", **task(), features=7, epochs=1).config == RNDConfig(features=7, epochs=1)
     made = make("e3b", **task(), ridge=0.5, features=7)
     assert made.config.ridge == 0.5
     assert made.state_dict()["inverses"].shape == (0, 7, 7)
     made = make("elliptical", **task(), features="penultimate", ridge=3.0)
-    assert made.state_dict()["scatter"].shape == (8, 8)
+    assert made.state_dict()["scatter"].shape == (40, 40)
     assert made.config.ridge == 3.0
 
 
@@ -80,6 +116,10 @@ def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
         ("rnd", {"learnig_rate": 1.0}, "RNDConfig has no setting 'learnig_rate': did you mean 'learning_rate'?"),
         ("e3b", {"ridges": 1.0}, "did you mean 'ridge'?|choose one of"),
         ("rnd", {"seed": -1}, "seed must be a non-negative integer"),
+        ("acb", {"policy_network": None}, "the bonus 'acb' needs policy_network"),
+        ("acb", {"ensemble_sice": 4}, "ACBConfig has no setting 'ensemble_sice': did you mean 'ensemble_size'?"),
+        ("acb", {"preset": "papers"}, "there is no preset 'papers': did you mean 'paper'?"),
+        ("acb", {"preset": "paper", "config": PAPER}, "give one of them"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(name, changes, message):

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from optimist.bonuses.presets import DEFAULT
-from optimist.studies.fidelity import LAPTOP, SMOKE, FidelitySettings, Row, judge, run
-from optimist.studies.fidelity.settings import SCALES
-from optimist.studies.fidelity.study import Reference, Stream
+from optimist.studies.fidelity.measurement import Row
+from optimist.studies.fidelity.settings import LAPTOP, SCALES, SMOKE, FidelitySettings
+from optimist.studies.fidelity.study import Reference, Stream, measurements
+from optimist.studies.fidelity.verdict import judge
 from oracles import elliptical_bonuses, standardise
 
 TINY = dataclasses.replace(
@@ -22,7 +23,7 @@ def silent(done, total, label):
 
 @pytest.fixture(scope="module")
 def smoke_rows():
-    return run(SMOKE, silent)
+    return measurements(SMOKE, silent)
 
 
 def test_the_smoke_study_gives_every_row(smoke_rows):
@@ -46,9 +47,9 @@ def test_exact_draws_follow_the_exact_bonus_and_so_does_the_recursive_solver(smo
 
 def test_the_study_is_seeded_and_reports_progress():
     steps = []
-    first = run(TINY, lambda done, total, label: steps.append((done, total)))
-    assert first == run(TINY, silent)
-    assert first != run(dataclasses.replace(TINY, seed=1), silent)
+    first = measurements(TINY, lambda done, total, label: steps.append((done, total)))
+    assert first == measurements(TINY, silent)
+    assert first != measurements(dataclasses.replace(TINY, seed=1), silent)
     assert steps == [(0, 1), (1, 1)]
 
 

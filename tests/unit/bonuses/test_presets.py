@@ -8,9 +8,9 @@ from torch import nn
 
 from optimist.bonuses.acb import ACB
 from optimist.bonuses.acb_config import ACBConfig
-from optimist.bonuses.acb_parts import minibatch_rows
 from optimist.bonuses.presets import DEFAULT, PAPER, PRESETS, RELEASED
 from optimist.bonuses.protocol import Transitions
+from optimist.bonuses.schedule import minibatch_rows
 from oracles import ReleasedACB
 
 

@@ -80,10 +80,3 @@ def test_flat_rows_are_in_time_order():
     flat = flatten_time({"x": torch.arange(T * N).view(T, N)})
     assert isinstance(flat, dict)
     assert flat["x"].tolist() == list(range(T * N))
-
-
-def test_the_first_step_is_the_first_step():
-    observations = torch.arange(T * N * 4.0).view(T, N, 4)
-    first = Transitions(**fields(observations=observations)).first_step()
-    assert first.steps == 1
-    assert torch.equal(first.observations, observations[:1])

@@ -1,6 +1,7 @@
 """What a feature map is: it takes observations to the features of a policy network, and owns no state of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -10,6 +11,14 @@ from optimist.bonuses.features.batch import FeatureBatch
 
 Observations = Tensor | Mapping[str, Tensor]
 """A batch of n observations: a tensor (n, ...), or a dictionary of such tensors."""
+
+
+READ_NUMBERS = 2**22
+"""How many numbers of observations a network reads at a time: 16 megabytes in single precision.
+
+Measured, one core, the paper's network: 640 microseconds a state in batches of 96 to 256 images, 830 in batches of 512,
+whose temporaries exceed the 32 megabytes up to which glibc's allocator gives memory out again without new pages.
+"""
 
 
 class FeatureMap(Protocol):
@@ -47,3 +56,13 @@ def map_observations(function: Callable[[Tensor], Tensor], observations: Observa
     if isinstance(observations, Tensor):
         return function(observations)
     return {key: function(tensor) for key, tensor in observations.items()}
+
+
+def pieces(observations: Observations) -> Iterator[Observations]:
+    """The batch in order, in even parts of at most ``READ_NUMBERS`` numbers, or of one row."""
+    n = count(observations)
+    tensors = [observations] if isinstance(observations, Tensor) else observations.values()
+    parts = min(n, math.ceil(sum(tensor.numel() for tensor in tensors) / READ_NUMBERS))
+    for k in range(parts):
+        rows = slice(k * n // parts, (k + 1) * n // parts)
+        yield map_observations(lambda tensor, rows=rows: tensor[rows], observations)

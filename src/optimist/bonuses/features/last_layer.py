@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.features.blocks import BlockFeatures
-from optimist.bonuses.features.feature_map import Observations, count
+from optimist.bonuses.features.feature_map import Observations, count, pieces
 from optimist.bonuses.features.inspection import inspect
 from optimist.bonuses.features.layers import parameter_blocks
 from optimist.bonuses.features.loss import Loss
@@ -30,5 +30,8 @@ class LastLayerFeatures:
 
     def __call__(self, observations: Observations) -> Dense:
         """The gradients, weights first. Shapes: observations (n, ...) -> (n, d), d = actions x (width + 1)."""
+        return Dense(torch.cat([self._gradients(some) for some in pieces(observations)]))
+
+    def _gradients(self, observations: Observations) -> Tensor:
         layer, tap = layer_taps(self.network, self.loss, observations, (self.layer,))[self.layer]
-        return Dense(BlockFeatures(list(parameter_blocks(layer, tap).values()), count(observations)).dense())
+        return BlockFeatures(list(parameter_blocks(layer, tap).values()), count(observations)).dense()

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from optimist.bonuses.features.batch import Dense
-from optimist.bonuses.features.feature_map import Observations
+from optimist.bonuses.features.feature_map import Observations, pieces
 from optimist.bonuses.features.inspection import inspect
 from optimist.bonuses.features.loss import Loss
 from optimist.bonuses.features.plan import Plan, layer_taps
@@ -26,8 +26,11 @@ class PenultimateFeatures:
 
     def __call__(self, observations: Observations) -> Dense:
         """The hidden state of a batch. Shapes: observations (n, ...) -> (n, d), d the input width of the last layer."""
+        return Dense(torch.cat([self._hidden(some) for some in pieces(observations)]))
+
+    def _hidden(self, observations: Observations) -> Tensor:
         _, tap = layer_taps(self.network, self.loss, observations, (self.layer,))[self.layer]
-        return Dense(tap.inputs.flatten(1))
+        return tap.inputs.flatten(1)
 
 
 def last_linear_layer(network: nn.Module, plan: Plan) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from optimist.bonuses.features.batch import Dense
-from optimist.bonuses.features.feature_map import Observations
+from optimist.bonuses.features.feature_map import Observations, pieces
 from optimist.bonuses.features.inspection import inspect
 from optimist.bonuses.features.layers import padded
 from optimist.bonuses.features.loss import Loss
@@ -75,11 +75,14 @@ class SketchFeatures:
 
     def __call__(self, observations: Observations) -> Dense:
         """The sketches of a batch. Shapes: observations (n, ...) -> (n, d), d the sum of the layers' a x b."""
+        return Dense(torch.cat([self._sketches(some) for some in pieces(observations)]))
+
+    def _sketches(self, observations: Observations) -> Tensor:
         taps = layer_taps(self.network, self.loss, observations, self.plan.layers)
         rows = other_rows(self.network, self.loss, observations, self.plan)
-        pieces = [sketch_layer(layer, tap, *self.projections[name]) for name, (layer, tap) in taps.items()]
-        pieces += [sketch_matrix(rows[name], *self.projections[name]) for name in self.plan.others]
-        return Dense(torch.cat([piece.flatten(1) for piece in pieces], dim=1))
+        parts = [sketch_layer(layer, tap, *self.projections[name]) for name, (layer, tap) in taps.items()]
+        parts += [sketch_matrix(rows[name], *self.projections[name]) for name in self.plan.others]
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,9 @@ def sketch_layer(layer: nn.Linear | nn.Conv2d, tap: Tap, left: Projection, right
         offset = None if bias is None else bias.flatten()
         h = F.conv2d(padded(layer, tap.inputs), filters, offset, layer.stride, 0, layer.dilation, layer.groups)
         e = tap.gradients.flatten(2).unflatten(1, (layer.groups, -1))  # (n, groups, o, p)
-        return left.apply(e) @ h.flatten(2).unflatten(1, (layer.groups, -1)).mT
+        h = h.flatten(2).unflatten(1, (layer.groups, -1)).mT  # (n, groups, p, side)
+        # P_o' (e h') and (P_o' e) h' are the same; the first is cheaper where there are more positions than outputs.
+        return left.apply(e @ h) if h.shape[2] > e.shape[2] else left.apply(e) @ h
     h = tap.inputs @ weights[0] if bias is None else tap.inputs @ weights[0] + bias[0]  # (n, ..., side)
     e = tap.gradients if left.identity else tap.gradients @ left.matrix[0]
     if tap.inputs.ndim == 2:

@@ -68,15 +68,15 @@ SCALES = {
     "paper": Settings(
         horizon=10_000,
         trials=100,
-        selection_trials=20,
+        selection_trials=10,
         dimensions=(5, 10, 20),
         n_actions=100,
-        changing_dimensions=(10, 20),
+        changing_dimensions=(10,),
         changing_actions=20,
-        open_dimensions=(5, 10, 20, 40),
+        open_dimensions=(5, 10, 20),
         labelled=("digits", "mnist"),
         labelled_horizon=2_000,
-        labelled_trials=8,
+        labelled_trials=6,
     ),
 }
 """T, K and the number of runs are those of the published tables at the scale of the paper."""

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from optimist.bonuses.acb import ACB
-from optimist.bonuses.acb_parts import minibatch_rows
 from optimist.bonuses.presets import DEFAULT
 from optimist.bonuses.protocol import Transitions
+from optimist.bonuses.schedule import minibatch_rows
 
 CONFIGURATIONS = {
     "default": {},
@@ -81,18 +81,6 @@ def test_the_state_goes_on_bit_exactly(name):
     assert same(one.state_dict(), other.state_dict())
 
 
-def test_the_state_is_plain_data():
-    bonus = make()
-    bonus.update(rollout(0))
-
-    def walk(value):
-        if isinstance(value, dict):
-            return all(isinstance(key, str) and walk(part) for key, part in value.items())
-        return isinstance(value, torch.Tensor | int | float | str)
-
-    assert walk(bonus.state_dict())
-
-
 def test_sizing_at_first_use_gives_the_same_bonus():
     early, late = make(), ACB(policy(), seed=0, ensemble_size=16)
     assert torch.equal(early.compute(rollout(0)), late.compute(rollout(0)))
@@ -107,16 +95,6 @@ def test_seeds_matter_and_are_all_that_matters():
     assert not torch.equal(make(seed=1).compute(rollout(0)), make(seed=2).compute(rollout(0)))
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_nan_raises_and_changes_nothing(name):
-    bonus = make(name)
-    bonus.update(rollout(0))
-    before = bonus.state_dict()
-    with pytest.raises(ValueError, match="finite"):
-        bonus.update(transitions_of(torch.full((4, 4, 5), math.nan)))
-    assert same(before, bonus.state_dict())
-
-
 def test_a_diverged_policy_raises_and_changes_nothing():
     network = policy()
     bonus = ACB(network, torch.zeros(1, 5), ensemble_size=4)
@@ -124,17 +102,122 @@ def test_a_diverged_policy_raises_and_changes_nothing():
     before = bonus.state_dict()
     with torch.no_grad():
         network[0].weight[0, 0] = math.inf
-    with pytest.raises(ValueError, match=r"parameter 0\.weight is not finite"):
+    with pytest.raises(ValueError, match=r"the policy's '0\.weight' is not finite"):
         bonus.update(rollout(1))
     assert same(before, bonus.state_dict())
 
 
-def test_wrong_shapes_say_what_was_expected_and_change_nothing():
+class Words(nn.Module):
+    """A policy that looks its observation up in a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(7, 4)
+        self.actor = nn.Linear(4, 3)
+
+    def forward(self, observations):
+        return self.actor(self.table(observations))
+
+
+class Reader(nn.Module):
+    """A policy that reads two keys of a Dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.actor = nn.Linear(5, 3)
+
+    def forward(self, observations):
+        return self.actor(torch.cat([observations["place"], observations["speed"]], 1))
+
+
+@pytest.mark.parametrize("sized", [True, False], ids=["sized", "unsized"])
+def test_an_index_beyond_the_network_is_refused_and_changes_nothing(sized):
+    bonus = ACB(Words(), torch.zeros(1, dtype=torch.int64) if sized else None, ensemble_size=4, fraction=1.0)
+    before = bonus.state_dict()
+    words = torch.zeros(40, 2, dtype=torch.int64)
+    words[-1, -1] = 7
+    for call in (bonus.update, bonus.compute):
+        with pytest.raises(ValueError, match=r"the policy network could not read observations .* IndexError"):
+            call(transitions_of(words))
+    assert same(before, bonus.state_dict())
+
+
+@pytest.mark.parametrize("name", ["default", "gradient rmsprop batch"])
+def test_an_observation_too_large_for_the_network_is_refused_and_changes_nothing(name):
+    bonus = make(name, fraction=1.0, minibatch_size=4)
+    bonus.update(rollout(0))
+    before = bonus.state_dict()
+    successors = rollout(1).next_observations.clone()
+    successors[-1, -1] = 3e38
+    with pytest.raises(ValueError, match=r"(features|outputs) must be finite, got NaN"):
+        bonus.update(transitions_of(successors))
+    assert same(before, bonus.state_dict())
+
+
+@pytest.mark.parametrize("sized", [True, False], ids=["sized", "unsized"])
+def test_a_missing_key_is_no_bare_key_error(sized):
+    example = {"place": torch.zeros(1, 2), "speed": torch.zeros(1, 3)} if sized else None
+    bonus = ACB(Reader(), example, ensemble_size=4)
+    message = r"a mapping with the keys \['place', 'speed'\]" if sized else "could not read observations .*'speed'"
+    lone = {"place": torch.zeros(4, 2, 2)}
+    never = torch.zeros(4, 2, dtype=torch.bool)
+    for call in (bonus.update, bonus.compute):
+        with pytest.raises(ValueError, match=message):
+            call(Transitions(lone, never.long(), lone, never, never))
+
+
+def test_sizing_at_first_use_is_no_change_by_compute():
+    bonus = ACB(policy(), seed=0, ensemble_size=16)
+    before = bonus.state_dict()
+    first = bonus.compute(rollout(0))
+    assert torch.equal(first, bonus.compute(rollout(0)))
+    assert same(before, bonus.state_dict())
+    bonus.load_state_dict(ACB(policy(), seed=1, ensemble_size=16).state_dict())
+    assert not torch.equal(first, bonus.compute(rollout(0)))
+
+
+class Counted(nn.Module):
+    """A policy with dropout that counts its own uses; a copy counts for itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.uses = 0
+        self.layers = nn.Sequential(nn.Linear(5, 8), nn.Dropout(), nn.Linear(8, 3))
+
+    def forward(self, observations):
+        self.uses += 1
+        return self.layers(observations)
+
+
+@pytest.mark.parametrize("features", ["sketch", "gradient", "last-layer", "penultimate"])
+def test_the_users_own_network_is_never_run_nor_touched(features):
+    network = Counted()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    bonus = ACB(network, torch.zeros(1, 5), features=features, ensemble_size=4)
+    bonus.update(rollout(0))
+    bonus.compute(rollout(1))
+    assert network.uses == 0
+    assert same(before, network.state_dict())
+    assert all(module.training and not module._forward_hooks for module in network.modules())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in network.parameters())
+
+
+def test_a_changed_policy_is_refused_before_anything_is_learned():
+    network = policy()
+    bonus = ACB(network, torch.zeros(1, 5), ensemble_size=4)
+    before = bonus.state_dict()
+    network[4] = nn.Linear(8, 4)
+    with pytest.raises(ValueError, match=r"the policy must have the same tensors as the copy, got 4\.bias"):
+        bonus.update(rollout(0))
+    assert same(before, bonus.state_dict())
+
+
+def test_an_example_that_is_none_is_refused_on_loading():
     bonus = make()
     before = bonus.state_dict()
-    for call in (bonus.compute, bonus.update):
-        with pytest.raises(ValueError, match=r"must have the shapes .*\(5,\).* got .*\(6,\)"):
-            call(transitions_of(torch.zeros(4, 4, 6)))
+    for example in ({"tensor": 3}, {"dict": {"a": 3}}, {"": torch.zeros(1, 5)}):
+        with pytest.raises(ValueError, match=r"state\['example'\] must be"):
+            bonus.load_state_dict({**before, "example": example})
     assert same(before, bonus.state_dict())
 
 
@@ -148,7 +231,7 @@ def test_a_foreign_state_is_refused_and_changes_nothing():
 
 
 def test_an_unknown_option_suggests_a_near_one():
-    with pytest.raises(TypeError, match="did you mean 'ensemble_size'"):
+    with pytest.raises(ValueError, match="ACBConfig has no setting 'ensemble_sise': did you mean 'ensemble_size'"):
         ACB(policy(), ensemble_sise=3)
 
 

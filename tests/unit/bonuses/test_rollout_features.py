@@ -1,0 +1,42 @@
+"""The features that an update learns from are those of the rows asked for, whether held or computed on demand."""
+
+import pytest
+import torch
+from torch import nn
+
+from optimist.bonuses import features, rollout_features
+from optimist.bonuses.features.loss import forward
+
+
+def network():
+    made = nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2))
+    generator = torch.Generator().manual_seed(0)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    return made
+
+
+@pytest.mark.parametrize("name", features.NAMES)
+def test_rows_in_any_order_get_their_own_features(name, monkeypatch):
+    monkeypatch.setattr(rollout_features, "CHUNK", 4)  # several pieces
+    observations = torch.randn(20, 3, generator=torch.Generator().manual_seed(1))
+    feature_map = features.make(name, network(), observations[:1], seed=0)
+    rows = torch.tensor([0, 2, 3, 5, 8, 11, 13, 17, 18])
+    lookup = rollout_features.rollout_features(feature_map, forward, observations, rows)
+    for chosen in (rows, rows.flip(0), torch.tensor([17, 2, 2, 11])):
+        torch.testing.assert_close(lookup(chosen).dense(), feature_map(observations[chosen]).dense())
+
+
+@pytest.mark.parametrize("name", features.NAMES)
+@pytest.mark.parametrize(("row", "refused"), [(5, True), (6, False)])
+def test_only_the_rows_that_are_learned_from_are_read(name, row, refused):
+    observations = torch.zeros(20, 3)
+    observations[row] = torch.nan
+    feature_map = features.make(name, network(), torch.zeros(1, 3), seed=0)
+    rows = torch.tensor([0, 5, 8])
+    if refused:
+        with pytest.raises(ValueError, match=r"the policy network's (features|outputs) must be finite"):
+            rollout_features.rollout_features(feature_map, forward, observations, rows)
+    else:
+        lookup = rollout_features.rollout_features(feature_map, forward, observations, rows)
+        assert bool(torch.isfinite(lookup(rows).dense()).all())
