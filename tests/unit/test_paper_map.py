@@ -1,4 +1,4 @@
-"""docs/paper_map.md names only what exists: every object can be imported, every test is there, every deviation is told."""
+"""docs/paper_map.md names only what exists: objects can be imported, tests are there, deviations are told."""
 
 import importlib
 import re

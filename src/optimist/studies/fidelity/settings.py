@@ -61,7 +61,6 @@ class FidelitySettings:
     variants: tuple[Variant, ...] = (
         _rmsprop(1e-4, 4),
         _rmsprop(1e-3, 4),
-        _rmsprop(1e-3, 4, "exponential"),
         _proximal(100.0, 512),
         _proximal(1000.0, 512),
         _default(),
@@ -79,7 +78,7 @@ class FidelitySettings:
     """After how many rollouts the fidelity is measured."""
     queries: int = 1000
     """Held-out states, evenly spaced in time."""
-    replicates: int = 3
+    replicates: int = 2
     """Seeds of the ensemble; the states and the network stay the same."""
     ceiling_draws: int = 8
     """Ensembles of fresh exact draws whose mean fidelity is the ceiling."""
@@ -117,6 +116,7 @@ PAPER = replace(
     LAPTOP,
     variants=(
         *LAPTOP.variants,
+        _rmsprop(1e-3, 4, "exponential"),
         _rmsprop(1e-3, 20),
         _rmsprop(1e-2, 4),
         _proximal(10.0, 512),
