@@ -11,12 +11,20 @@ from optimist.bonuses.acb_parts import Parts, build
 from optimist.bonuses.auxiliary import AuxiliaryNetwork
 from optimist.bonuses.configuration import replaced
 from optimist.bonuses.ensemble import predictions, squared_deviation
-from optimist.bonuses.features import FeatureBatch, Loss
+from optimist.bonuses.features import Dense, FeatureBatch, Loss
 from optimist.bonuses.features.feature_map import map_observations
 from optimist.bonuses.features.loss import forward
 from optimist.bonuses.observations import WHOLE, chunks, named, shaped_rows
 from optimist.bonuses.protocol import Observations, Transitions, flatten_time
-from optimist.bonuses.rollout_features import CHUNK, explained, rollout_features, take
+from optimist.bonuses.rollout_features import (
+    CHUNK,
+    HELD_NUMBERS,
+    HeldFeatures,
+    explained,
+    require_finite,
+    rollout_features,
+    take,
+)
 from optimist.bonuses.schedule import minibatch_rows
 from optimist.bonuses.state import require_same_layout, seeded_generator
 from optimist.seeding import require_seed
@@ -58,6 +66,7 @@ class ACB:
         self._loss = loss
         self._generator = seeded_generator(seed, "acb")
         self._parts = None if example_observation is None else self._build(example_observation, seed)
+        self._held: HeldFeatures | None = None  # of the last ``compute``, for its update: spares work, is no state
         self._prospect: Parts | None = None  # built by ``compute`` before the first update: spares work, is no state
 
     @torch.no_grad()
@@ -67,12 +76,15 @@ class ACB:
         observations = _flat(parts.example, transitions.next_observations)
         # Released code: batch statistics are those of the N states of one step. Others may be read in any pieces.
         size = transitions.environments if self.config.statistics == "batch" else CHUNK
-        bonuses = []
+        bonuses, written_out = [], []
         for rows in chunks(transitions.ended.numel(), size):
             with explained(observations):
                 features = parts.features(take(observations, rows))
             predicted = predictions(parts.solver.weights, parts.scale.standardise(features))
             bonuses.append(squared_deviation(predicted, self.config.aggregate))
+            written_out += [features.features] if isinstance(features, Dense) else []
+        if sum(piece.numel() for piece in written_out) in range(1, HELD_NUMBERS):
+            self._held = HeldFeatures(transitions.next_observations, torch.cat(written_out))
         return torch.cat(bonuses).reshape(transitions.ended.shape)
 
     @torch.no_grad()
@@ -85,9 +97,8 @@ class ACB:
         self._auxiliary.require(self._policy)
         generator = self._generator.clone_state()
         schedule = minibatch_rows(total, self.config, generator=generator)
-        read = self._logits if self._loss is None else self._loss
-        features = rollout_features(parts.features, read, observations, torch.cat(schedule).unique())
-        self._parts, self._prospect, self._generator = parts, None, generator
+        features = self._features(parts, trained_on, observations, torch.cat(schedule).unique())
+        self._parts, self._prospect, self._held, self._generator = parts, None, None, generator
         loss = parts.solver.fit(self._minibatches(parts, features, total, schedule))
         self._auxiliary.move_towards(self._policy, self.config.auxiliary_rate, still=self._still())
         return {"loss": loss, "trained": float(sum(len(rows) for rows in schedule))}
@@ -108,7 +119,7 @@ class ACB:
             parts.solver.load_state_dict(state["solver"])
         self._auxiliary.load_state_dict(state["auxiliary"])
         self._generator.set_state(state["generator"])
-        self._seed, self._parts, self._prospect = state["seed"], parts, None
+        self._seed, self._parts, self._prospect, self._held = state["seed"], parts, None, None
 
     def _fixed_state(self) -> dict[str, Any]:
         """The entries whose layout does not depend on the observations."""
@@ -130,6 +141,17 @@ class ACB:
         if self._prospect is None or _sizes(self._prospect.example) != _sizes(flat):
             self._prospect = self._build(flat, self._seed)
         return self._prospect
+
+    def _features(
+        self, parts: Parts, trained_on: Observations, observations: Observations, rows: Tensor
+    ) -> Callable[[Tensor], FeatureBatch]:
+        """A function from rows of a rollout to their features: those that ``compute`` held, or computed now."""
+        if self._held is None or not self._held.are_of(trained_on):
+            read = self._logits if self._loss is None else self._loss
+            return rollout_features(parts.features, read, observations, rows)
+        held = self._held.features
+        require_finite("features", held)
+        return lambda chosen: Dense(held[chosen])
 
     def _minibatches(
         self, parts: Parts, features: Callable[[Tensor], FeatureBatch], total: int, schedule: list[Tensor]

@@ -1,6 +1,7 @@
 """The auxiliary network: a copy of the policy that follows it slowly, so that the features of a state hardly drift."""
 
 import copy
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ class AuxiliaryNetwork:
     def require(self, policy: nn.Module) -> None:
         """An error unless ``policy`` has the tensors of this copy, all finite: what ``move_towards`` needs."""
         for name, tensor in require_same(tensors(self.network), tensors(policy), "the policy").items():
-            if real(tensor) and not bool(torch.isfinite(tensor).all()):
+            if real(tensor) and not finite(tensor):
                 raise ValueError(f"the policy's {name!r} is not finite: its training has diverged; nothing was changed")
 
     def move_towards(self, policy: nn.Module, alpha: float, *, still: Collection[str] = ()) -> None:
@@ -71,6 +72,14 @@ def tensors(network: nn.Module) -> dict[str, Tensor]:
 def real(tensor: Tensor) -> bool:
     """Whether the tensor can be averaged."""
     return tensor.is_floating_point()
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether all numbers are finite, by the two extremes, which NaN would be: nothing of the tensor's size is made."""
+    if tensor.numel() == 0:
+        return True
+    least, greatest = torch.aminmax(tensor.detach())
+    return math.isfinite(least.item()) and math.isfinite(greatest.item())
 
 
 def require_same(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> Mapping[str, Tensor]:

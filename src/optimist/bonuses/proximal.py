@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.ensemble import count_numbers, member_slices, predictions, slices
-from optimist.bonuses.features.batch import FeatureBatch
+from optimist.bonuses.features.batch import Dense, FeatureBatch
 from optimist.bonuses.solvers import (
     Averaging,
     IterateAverage,
@@ -98,9 +98,11 @@ def regularised_solve(gram: Tensor, values: Tensor, ridge: float) -> Tensor:
 def kernel(features: FeatureBatch, ensemble_numbers: int, *, like: Tensor) -> Tensor:
     """``G G'``, the inner products of the n states of a batch, (n, n), a few states written out at a time.
 
-    A state is its own pullback, ``sum_i delta_in g_i = g_n``; reading that out gives its inner product with every
-    state.
+    Features that are written out already are multiplied as they are. Of others, a state is its own pullback, ``sum_i
+    delta_in g_i = g_n``; reading that out gives its inner product with every state.
     """
+    if isinstance(features, Dense):
+        return features.features @ features.features.T
     n = len(features)
     identity = torch.eye(n, dtype=like.dtype, device=like.device)
     gram = torch.zeros_like(identity)

@@ -1,5 +1,6 @@
 """The features of the states that an update learns from, refused as a whole before anything is learned from them."""
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from optimist.bonuses.observations import chunks, named
 from optimist.bonuses.protocol import Observations
 
 CHUNK = 512  # states read at a time
+HELD_NUMBERS = 2**26  # features held between a compute and its update, at most: 256 megabytes in single precision
 
 
 def rollout_features(
@@ -32,15 +34,34 @@ def rollout_features(
         for chunk in chunks(len(rows), CHUNK):
             with explained(observations), isolated(feature_map.network), torch.no_grad():
                 outputs = read(feature_map.network, take(observations, rows[chunk]))
-            _require_finite("outputs", outputs)
+            require_finite("outputs", outputs)
         return lambda chosen: feature_map(take(observations, chosen))
     pieces = []
     for chunk in chunks(len(rows), CHUNK):
         with explained(observations):
             pieces.append(feature_map(take(observations, rows[chunk])).dense())
-        _require_finite("features", pieces[-1])
+        require_finite("features", pieces[-1])
     held = torch.cat(pieces)
     return lambda chosen: Dense(held[torch.searchsorted(rows, chosen)])
+
+
+class HeldFeatures:
+    """Written-out features of the observations last read: an update on the same tensors need not compute them again.
+
+    It spares work and is no state. The tensors are known by identity and by PyTorch's count of writes into them.
+    """
+
+    def __init__(self, observations: Observations, features: Tensor):
+        self.features = features
+        self._sources = [(weakref.ref(tensor), tensor._version) for tensor in named(observations).values()]
+
+    def are_of(self, observations: Observations) -> bool:
+        """Whether these are the features of the very tensors ``observations``, unchanged since."""
+        tensors = list(named(observations).values())
+        if len(tensors) != len(self._sources):
+            return False
+        known = zip(tensors, self._sources, strict=True)
+        return all(source() is tensor and tensor._version == writes for tensor, (source, writes) in known)
 
 
 def take(observations: Observations, rows: Tensor | slice) -> Observations:
@@ -61,7 +82,8 @@ def explained(observations: Observations) -> Iterator[None]:
         ) from error
 
 
-def _require_finite(what: str, values: Tensor) -> None:
+def require_finite(what: str, values: Tensor) -> None:
+    """An error unless all ``values`` are finite."""
     if not bool(torch.isfinite(values).all()):
         raise ValueError(
             f"the policy network's {what} must be finite, got NaN or infinity: look for observations of extreme size, "

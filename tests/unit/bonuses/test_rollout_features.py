@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from optimist import bonuses
 from optimist.bonuses import features, rollout_features
 from optimist.bonuses.features.loss import forward
+from optimist.bonuses.features.sketch import SketchFeatures
 
 
 def network():
@@ -40,3 +42,34 @@ def test_only_the_rows_that_are_learned_from_are_read(name, row, refused):
     else:
         lookup = rollout_features.rollout_features(feature_map, forward, observations, rows)
         assert bool(torch.isfinite(lookup(rows).dense()).all())
+
+
+def rollout(x):
+    never = torch.zeros(x.shape[0] - 1, x.shape[1], dtype=torch.bool)
+    return bonuses.Transitions(x[:-1].clone(), torch.zeros_like(never, dtype=torch.int64), x[1:].clone(), never, never)
+
+
+def test_an_update_after_compute_is_the_update_alone_and_reads_the_network_no_more(monkeypatch):
+    x = torch.randn(9, 4, 3, generator=torch.Generator().manual_seed(2))
+    alone, after = (bonuses.ACB(network(), torch.zeros(1, 3), seed=1, ensemble_size=4) for _ in range(2))
+    reads = []
+    for _ in range(2):
+        transitions = rollout(x)
+        alone.update(transitions)
+        after.compute(transitions)
+        with monkeypatch.context() as patch:
+            patch.setattr(SketchFeatures, "__call__", lambda *_: reads.append(1))
+            after.update(transitions)
+        assert not reads
+    torch.testing.assert_close(after.compute(rollout(x)), alone.compute(rollout(x)), rtol=0, atol=0)
+
+
+def test_features_are_held_for_the_very_tensors_and_only_until_they_change():
+    x = torch.randn(9, 4, 3, generator=torch.Generator().manual_seed(2))
+    changed, fresh = (bonuses.ACB(network(), torch.zeros(1, 3), seed=1, ensemble_size=4) for _ in range(2))
+    transitions = rollout(x)
+    changed.compute(transitions)
+    transitions.next_observations.mul_(2)
+    changed.update(transitions)
+    fresh.update(transitions)
+    torch.testing.assert_close(changed.compute(rollout(x)), fresh.compute(rollout(x)), rtol=0, atol=0)

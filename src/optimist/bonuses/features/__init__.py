@@ -4,7 +4,7 @@
 name            feature of a state                                                          size, paper's network
 =============== =========================================================================== ====================
 ``gradient``    the exact gradient of the loss in trunk and actor, never written out         1.2 million
-``sketch``      a random projection of that gradient, layer by layer                         about 6,000
+``sketch``      a random projection of that gradient, layer by layer                         about 1,700
 ``last-layer``  the gradient in the last linear layer alone                                  449 an action
 ``penultimate`` the input of the last linear layer                                           448
 =============== =========================================================================== ====================

@@ -13,11 +13,11 @@ Observations = Tensor | Mapping[str, Tensor]
 """A batch of n observations: a tensor (n, ...), or a dictionary of such tensors."""
 
 
-READ_NUMBERS = 2**22
-"""How many numbers of observations a network reads at a time: 16 megabytes in single precision.
+READ_NUMBERS = 2**21
+"""How many numbers of observations a network reads at a time: 8 megabytes in single precision.
 
-Measured, one core, the paper's network: 640 microseconds a state in batches of 96 to 256 images, 830 in batches of 512,
-whose temporaries exceed the 32 megabytes up to which glibc's allocator gives memory out again without new pages.
+Measured, one core, the paper's network: 650 microseconds a state in batches of 64 or 96 images; 760 in batches of 128
+and 920 in batches of 512, whose temporaries glibc's allocator gives back to the system and gets as new pages again.
 """
 
 

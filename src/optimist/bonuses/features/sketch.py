@@ -20,7 +20,7 @@ from optimist.seeding import split
 Side = int | tuple[int, int]
 """The size of a layer's sketch: (outputs, inputs), or one number for both."""
 
-DEFAULT_SIDE = 32
+DEFAULT_SIDE = 16
 
 
 class SketchFeatures:

@@ -41,9 +41,9 @@ def _proximal(ridge: float, minibatch_size: int, passes: int = 1) -> Variant:
     )
 
 
-def _default() -> Variant:
-    """The preset DEFAULT as it stands: the study's common ground is DEFAULT on all states, this takes its quarter."""
-    return _variant("DEFAULT", fraction=ACBConfig().fraction)
+def _default(fraction: float = ACBConfig().fraction) -> Variant:
+    """The preset DEFAULT as it stands, or on a share of the states; DEFAULT is the study's common ground."""
+    return _variant("DEFAULT" if fraction == 1 else f"DEFAULT on {fraction:g}", fraction=fraction)
 
 
 def _recursive(ridge: float) -> Variant:
@@ -62,8 +62,8 @@ class FidelitySettings:
         _rmsprop(1e-4, 4),
         _rmsprop(1e-3, 4),
         _proximal(100.0, 512),
-        _proximal(1000.0, 512),
         _default(),
+        _default(fraction=0.25),
         _recursive(1.0),
         _recursive(100.0),
     )
