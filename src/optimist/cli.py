@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def _leave(screen: Console, message: str, code: int) -> None:
-    Console(stderr=True).print(f"optimist: {message}", style="red", markup=False, highlight=False)
+    Console(stderr=True).print(f"optimist: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 

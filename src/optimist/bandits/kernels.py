@@ -51,7 +51,7 @@ def largest_magnitudes(deviations):
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATE)
 def squared_norms(x, arms, inverse):
-    """``x' P x``. Shapes: x (l|1, n|1, d), arms (n,), inverse (l, a, d, d) symmetric -> (l, n)."""
+    """``x' P x``, P given by its lower triangle. Shapes: x (l|1, n|1, d), arms (n,), inverse (l, a, d, d) -> (l, n)."""
     learners, actions, d = inverse.shape[0], arms.size, x.shape[2]
     out = np.zeros((learners, actions))
     for learner in range(learners):
@@ -71,10 +71,35 @@ def squared_norms(x, arms, inverse):
 
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATE)
+def multiply_lower(p, x, out):
+    """``P x`` into ``out``, P symmetric and given by its lower triangle. Shapes: p (d, d), x and out (d,)."""
+    for i in range(x.size):
+        total = 0.0
+        value = x[i]
+        for j in range(i):
+            total += p[i, j] * x[j]
+            out[j] += p[i, j] * value
+        out[i] = total + p[i, i] * value
+
+
+@njit(cache=True, nogil=True)
+def multiply_symmetric(inverse, right):
+    """``P z`` for P given by its lower triangle. Shapes: inverse (l, a, d, d), right (l, b, a, d) -> (l, b, a, d)."""
+    out = np.empty_like(right)
+    learners, decisions, models, _ = right.shape
+    for learner in range(learners):
+        for decision in range(decisions):
+            for model in range(models):
+                multiply_lower(inverse[learner, model], right[learner, decision, model], out[learner, decision, model])
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=REASSOCIATE)
 def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
     """Adds the samples to the ridge regressions, in place, one after the other: Sherman and Morrison.
 
     ``k = P x / (1 + x' P x)``, ``c += k (y - x' c)``, ``P -= k (P x)'``, ``log det(Sigma) += log(1 + x' P x)``.
+    Only the lower triangle of P is kept up: half the memory to move, which is what a step costs.
     Shapes: inverse (l, a, d, d), log_det (l, a), coefficients (l, a, d, m), x (l, s, d), arms (l, s),
     targets (l, s, m).
     """
@@ -86,13 +111,10 @@ def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
             row = x[learner, s]
             p = inverse[learner, arms[learner, s]]
             c = coefficients[learner, arms[learner, s]]
+            multiply_lower(p, row, px)
             surprise = 1.0
             for i in range(d):
-                total = 0.0
-                for j in range(d):
-                    total += p[i, j] * row[j]
-                px[i] = total
-                surprise += total * row[i]
+                surprise += px[i] * row[i]
             for m in range(outputs):
                 error[m] = targets[learner, s, m]
             for i in range(d):
@@ -103,7 +125,7 @@ def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
                 gain = px[i] / surprise
                 for m in range(outputs):
                     c[i, m] += gain * error[m]
-                for j in range(d):
+                for j in range(i + 1):
                     p[i, j] -= gain * px[j]
             log_det[learner, arms[learner, s]] += np.log(surprise)
 

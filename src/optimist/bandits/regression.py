@@ -38,7 +38,8 @@ class Regression(Protocol):
 class RecursiveLeastSquares:
     """Exact: ``c = Sigma^-1 (ridge c_0 + sum x y)`` with ``Sigma = ridge I + sum x x'``, at O(d^2 + d m) a sample.
 
-    ``P = Sigma^-1`` is kept by rank-one updates, always in float64: Sherman and Morrison's formula drifts in float32.
+    ``P = Sigma^-1`` is kept by rank-one updates of its lower triangle, always in float64: Sherman and Morrison's
+    formula drifts in float32.
     Paper: Algorithm 1, lines 4 and 6.
     """
 

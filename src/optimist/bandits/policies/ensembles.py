@@ -174,8 +174,8 @@ class PerturbedEnsemble:
         """Theta, and a fresh member for every decision, (l, b, a, d, 2)."""
         learners, arms, d, _ = self.regression.columns.shape
         z = normals(streams, decisions * arms * d).reshape(learners, decisions, arms, d, 1)
-        noise = np.matmul(self.history.factor.swapaxes(-1, -2)[:, None], z)
-        member = np.matmul(self.regression.inverse[:, None], noise)
+        noise = np.matmul(self.history.factor.swapaxes(-1, -2)[:, None], z)[..., 0]
+        member = kernels.multiply_symmetric(self.regression.inverse, noise)[..., None]
         return np.concatenate([np.broadcast_to(self.regression.columns[:, None], member.shape), member], axis=-1)
 
     def commit(self, columns: Floats, bonuses: Floats, chosen: Integers) -> None:

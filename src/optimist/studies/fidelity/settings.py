@@ -56,7 +56,7 @@ class FidelitySettings:
 
     environments: tuple[str, ...] = ("Breakout-v5", "MiniGrid-MultiRoom-N4-S5-v0")
     """EnvPool ids whose states a uniformly random policy visits."""
-    features: tuple[tuple[str, int], ...] = (("sketch", 16), ("last-layer", 0), ("penultimate", 0))
+    features: tuple[tuple[str, int], ...] = (("sketch", 16), ("last-layer", 0))
     """Feature maps of a fresh policy network with the side of the sketch, which the others do not have."""
     variants: tuple[Variant, ...] = (
         _rmsprop(1e-4, 4),
@@ -64,7 +64,6 @@ class FidelitySettings:
         _proximal(100.0, 512),
         _default(),
         _default(fraction=0.25),
-        _recursive(1.0),
         _recursive(100.0),
     )
     """The solvers under test."""
@@ -123,8 +122,10 @@ PAPER = replace(
         _proximal(100.0, 128),
         _proximal(100.0, 512, passes=4),
         _proximal(1000.0, 128),
+        _recursive(1.0),
         _recursive(1000.0),
     ),
+    features=(*LAPTOP.features, ("penultimate", 0)),
     parallel=128,
     rollout=128,
     checkpoints=(1, 3, 10, 30),
