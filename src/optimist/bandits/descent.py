@@ -3,11 +3,21 @@
 import numpy as np
 from numba import njit
 
+from optimist.bandits.arrays import Floats, Integers
 from optimist.bandits.kernels import CONTRACT
 
 
 @njit(cache=True, nogil=True, fastmath=CONTRACT)
-def averaged_descent(iterates, averages, weights, x, arms, targets, learning_rate, is_implicit):
+def averaged_descent(
+    iterates: Floats,
+    averages: Floats,
+    weights: Floats,
+    x: Floats,
+    arms: Integers,
+    targets: Floats,
+    learning_rate: float,
+    is_implicit: bool,
+) -> None:
     """One descent step a sample on ``(y - x' c)^2 / 2``, and the running average of the iterates, in place.
 
     ``c += step * x (y - x' c)``, then ``average_i += (c_i - average_i) / weight_i`` with ``weight_i += 1``, for the

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.bandits.regression import Floats, Integers
+from optimist.bandits.arrays import Floats, Integers
 
 
 def require_positive(name: str, value: float, why: str) -> float:

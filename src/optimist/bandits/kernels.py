@@ -8,7 +8,9 @@ depend on who stands beside it, so a simulation may deal its trials to any numbe
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from optimist.bandits.arrays import Floats, Integers, Streams
 from optimist.bandits.streams import integer_below
 
 CONTRACT = {"contract", "nnan", "ninf", "nsz"}  # fused multiply-add; sums keep their order
@@ -17,7 +19,7 @@ REASSOCIATE = {"contract", "nnan", "ninf", "nsz", "reassoc"}  # and vectorised s
 
 
 @njit(cache=True, nogil=True, fastmath=CONTRACT)
-def predictions(x, arms, coefficients):
+def predictions(x: Floats, arms: Integers, coefficients: Floats) -> Floats:
     """``<x_n, c_m>`` for every action and target. Shapes: x (l|1, n|1, d), arms (n,), c (l, a, d, m) -> (l, n, m)."""
     learners, _, d, targets = coefficients.shape
     out = np.zeros((learners, arms.size, targets), coefficients.dtype)
@@ -35,7 +37,7 @@ def predictions(x, arms, coefficients):
 
 
 @njit(cache=True, nogil=True, fastmath=CONTRACT)
-def largest_magnitudes(deviations):
+def largest_magnitudes(deviations: Floats) -> Floats:
     """``max_m |deviation_m|``. Shapes: (l, b, n, m) -> (l, b, n)."""
     learners, decisions, actions, members = deviations.shape
     out = np.empty((learners, decisions, actions), deviations.dtype)
@@ -50,7 +52,7 @@ def largest_magnitudes(deviations):
 
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATE)
-def squared_norms(x, arms, inverse):
+def squared_norms(x: Floats, arms: Integers, inverse: Floats) -> Floats:
     """``x' P x``, P given by its lower triangle. Shapes: x (l|1, n|1, d), arms (n,), inverse (l, a, d, d) -> (l, n)."""
     learners, actions, d = inverse.shape[0], arms.size, x.shape[2]
     out = np.zeros((learners, actions))
@@ -71,7 +73,7 @@ def squared_norms(x, arms, inverse):
 
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATE)
-def multiply_lower(p, x, out):
+def multiply_lower(p: Floats, x: Floats, out: Floats) -> None:
     """``P x`` into ``out``, P symmetric and given by its lower triangle. Shapes: p (d, d), x and out (d,)."""
     for i in range(x.size):
         total = 0.0
@@ -83,7 +85,7 @@ def multiply_lower(p, x, out):
 
 
 @njit(cache=True, nogil=True)
-def multiply_symmetric(inverse, right):
+def multiply_symmetric(inverse: Floats, right: Floats) -> Floats:
     """``P z`` for P given by its lower triangle. Shapes: inverse (l, a, d, d), right (l, b, a, d) -> (l, b, a, d)."""
     out = np.empty_like(right)
     learners, decisions, models, _ = right.shape
@@ -95,7 +97,9 @@ def multiply_symmetric(inverse, right):
 
 
 @njit(cache=True, nogil=True, fastmath=REASSOCIATE)
-def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
+def recursive_least_squares(
+    inverse: Floats, log_det: Floats, coefficients: Floats, x: Floats, arms: Integers, targets: Floats
+) -> None:
     """Adds the samples to the ridge regressions, in place, one after the other: Sherman and Morrison.
 
     ``k = P x / (1 + x' P x)``, ``c += k (y - x' c)``, ``P -= k (P x)'``, ``log det(Sigma) += log(1 + x' P x)``.
@@ -131,7 +135,7 @@ def recursive_least_squares(inverse, log_det, coefficients, x, arms, targets):
 
 
 @njit(cache=True, nogil=True, fastmath=CONTRACT)
-def rotate_in(factor, x, arms):
+def rotate_in(factor: Floats, x: Floats, arms: Integers) -> None:
     """Adds the samples to upper-triangular Cholesky factors R, R'R = Sigma, in place, by Givens rotations.
 
     Shapes: factor (l, a, d, d), x (l, s, d), arms (l, s). Starts from any factor, the zero matrix included.
@@ -154,7 +158,7 @@ def rotate_in(factor, x, arms):
 
 
 @njit(cache=True, nogil=True, fastmath=CONTRACT)
-def solve_upper(factor, right):
+def solve_upper(factor: Floats, right: Floats) -> Floats:
     """``R^-1 z`` by back substitution. Shapes: factor (l, a, d, d), right (l, b, a, d, m) -> (l, b, a, d, m)."""
     out = right.copy()
     learners, decisions, models, d, members = right.shape
@@ -172,7 +176,7 @@ def solve_upper(factor, right):
 
 
 @njit(cache=True, nogil=True)
-def choose(scores, allowed, streams):
+def choose(scores: Floats, allowed: NDArray[np.bool_], streams: Streams) -> NDArray[np.int64]:
     """A place of the largest score among the allowed ones, ties broken at random; -1 where none is allowed.
 
     Shapes: scores (l, b, n), allowed (l|1, b|1, n) -> (l, b).

@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from optimist.bandits.arrays import Floats, Streams
 from optimist.bandits.policies import ACB, Policy
 from optimist.bandits.problems import MultiArmed, Problem
-from optimist.bandits.streams import Streams, fill_normal, integer_below, normal
+from optimist.bandits.streams import fill_normal, integer_below, normal
 
 
 def regret(policy: Policy, problem: Problem, streams: Streams, rounds: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -28,7 +29,17 @@ def regret(policy: Policy, problem: Problem, streams: Streams, rounds: NDArray[n
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def _play(averages, means, noise, beta, ridge, step, own_streams, streams, rounds):
+def _play(
+    averages: Floats,
+    means: Floats,
+    noise: float,
+    beta: float,
+    ridge: float,
+    step: float,
+    own_streams: Streams,
+    streams: Streams,
+    rounds: NDArray[np.int64],
+) -> NDArray[np.float64]:
     """Shapes: averages (l, a, 1 + m), means (a,), rounds (points,) -> (l, points)."""
     learners, arms, targets = averages.shape
     regret = np.empty((learners, rounds.size))
@@ -59,14 +70,14 @@ def _play(averages, means, noise, beta, ridge, step, own_streams, streams, round
 
 
 @njit(cache=True, inline="always")
-def _descend(iterate, average, target, step, share):
+def _descend(iterate: Floats, average: Floats, target: Floats, step: float, share: float) -> None:
     for m in range(target.size):
         iterate[m] += step * (target[m] - iterate[m])
         average[m] += share * (iterate[m] - average[m])
 
 
 @njit(cache=True, inline="always")
-def _score(average, beta):
+def _score(average: Floats, beta: float) -> float:
     """Mean and bonus; a diverged regression scores infinity, so that it is played and its regret is seen."""
     most = 0.0
     for m in range(1, average.size):
@@ -76,7 +87,7 @@ def _score(average, beta):
 
 
 @njit(cache=True)
-def _best(score, stream):
+def _best(score: Floats, stream: Streams) -> int:
     """The arm of the largest score, ties broken at random."""
     best, arm, ties = score[0], 0, 1
     for a in range(1, score.size):

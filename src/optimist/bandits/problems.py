@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optimist.bandits.arrays import Floats, Streams
 from optimist.bandits.inputs import finite_array, require_choice, require_count, require_not_negative
-from optimist.bandits.streams import Streams, normals, uniforms
+from optimist.bandits.streams import normals, uniforms
 from optimist.seeding import split
 
-Floats = NDArray[np.floating]
 NoiseKind = Literal["gaussian", "uniform", "rademacher", "bernoulli"]
 _FLOAT = np.dtype(np.float64)
 

@@ -8,13 +8,9 @@ Letters in shapes are those of ``kernels.py``.
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimist.bandits import descent, kernels
-
-Floats = NDArray[np.floating]
-Integers = NDArray[np.integer]
-Arrays = dict[str, NDArray]
+from optimist.bandits.arrays import Arrays, Floats, Integers
 
 
 class Regression(Protocol):

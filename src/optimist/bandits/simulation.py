@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimist.bandits import multi_armed
+from optimist.bandits.arrays import Streams
 from optimist.bandits.inputs import require_count
 from optimist.bandits.policies import Policy
 from optimist.bandits.problems import Problem
-from optimist.bandits.streams import Streams, make_streams
+from optimist.bandits.streams import make_streams
 from optimist.seeding import split
 
 Progress = Callable[[int, int], None]

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-Streams = NDArray[np.uint64]
+from optimist.bandits.arrays import Floats, Streams
 
 _LAYERS = 256
 _TAIL = 3.6541528853610088  # where the tail begins: the lowest layer, tail included, has the area of the others
@@ -45,7 +45,7 @@ def _child(seed: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
 
 
 @njit(cache=True, inline="always")
-def next_bits(stream):
+def next_bits(stream: Streams) -> np.uint64:
     """The next 64 random bits of ``stream`` (4,): xoshiro256++."""
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     word = s0 + s3
@@ -62,19 +62,19 @@ def next_bits(stream):
 
 
 @njit(cache=True)
-def uniform(stream):
+def uniform(stream: Streams) -> float:
     """A number in [0, 1) with 53 random bits."""
     return (next_bits(stream) >> uint64(11)) * 2.0**-53
 
 
 @njit(cache=True)
-def integer_below(stream, bound):
+def integer_below(stream: Streams, bound: int) -> int:
     """A whole number in [0, bound), for bounds far below 2^53, where the bias is below 2^-53 * bound."""
     return int(uniform(stream) * bound)
 
 
 @njit(cache=True, inline="always")
-def _place(stream):
+def _place(stream: Streams) -> tuple[np.int64, float]:
     """A random layer of the ziggurat and a random place in it, from independent bits of one word."""
     word = next_bits(stream)
     layer = np.int64(word & uint64(_LAYERS - 1))
@@ -82,7 +82,7 @@ def _place(stream):
 
 
 @njit(cache=True, inline="always")
-def normal(stream):
+def normal(stream: Streams) -> float:
     """A draw of N(0, 1)."""
     layer, z = _place(stream)
     if abs(z) < _EDGES[layer + 1]:  # 98.8 % of the draws end here
@@ -91,7 +91,7 @@ def normal(stream):
 
 
 @njit(cache=True)
-def _in_corner(stream, layer, z):
+def _in_corner(stream: Streams, layer: np.int64, z: float) -> float:
     """A draw of N(0, 1), begun with a place outside the safe part of its layer."""
     while True:
         if layer == 0:
@@ -105,7 +105,7 @@ def _in_corner(stream, layer, z):
 
 
 @njit(cache=True)
-def _beyond_tail(stream, sign):
+def _beyond_tail(stream: Streams, sign: float) -> float:
     """A draw of N(0, 1) given that it lies beyond the tail's beginning, on the side of ``sign``: Marsaglia (1964)."""
     while True:
         x = -math.log(1.0 - uniform(stream)) / _TAIL
@@ -115,14 +115,14 @@ def _beyond_tail(stream, sign):
 
 
 @njit(cache=True)
-def fill_normal(stream, out):
+def fill_normal(stream: Streams, out: Floats) -> None:
     """Fills the vector ``out`` with draws of N(0, 1) from one stream."""
     for i in range(out.size):
         out[i] = normal(stream)
 
 
 @njit(cache=True, nogil=True)
-def normals(streams, size):
+def normals(streams: Streams, size: int) -> Floats:
     """``size`` draws of N(0, 1) from each stream. Shapes: streams (l, 4) -> (l, size)."""
     out = np.empty((streams.shape[0], size))
     for learner in range(streams.shape[0]):
@@ -131,7 +131,7 @@ def normals(streams, size):
 
 
 @njit(cache=True, nogil=True)
-def uniforms(streams, size):
+def uniforms(streams: Streams, size: int) -> Floats:
     """``size`` draws of U[0, 1) from each stream. Shapes: streams (l, 4) -> (l, size)."""
     out = np.empty((streams.shape[0], size))
     for learner in range(streams.shape[0]):

@@ -5,6 +5,7 @@ from typing import Literal, final
 import numpy as np
 
 from optimist.bandits import inputs, kernels
+from optimist.bandits.arrays import Floats
 from optimist.bandits.policies.ensembles import (
     Ensemble,
     IncrementalEnsemble,
@@ -13,7 +14,7 @@ from optimist.bandits.policies.ensembles import (
     prior_columns,
 )
 from optimist.bandits.policies.policy import Policy, Question
-from optimist.bandits.regression import Floats, PolyakSGD, RecursiveLeastSquares, Regression
+from optimist.bandits.regression import PolyakSGD, RecursiveLeastSquares, Regression
 from optimist.bandits.theory import LAZY_GAMMA
 
 History = Literal["incremental", "rerandomized", "lazy"]

@@ -5,10 +5,11 @@ from typing import final
 import numpy as np
 
 from optimist.bandits import inputs
+from optimist.bandits.arrays import Floats, Streams
 from optimist.bandits.policies.ensembles import IncrementalEnsemble, prior_columns
 from optimist.bandits.policies.policy import Policy, Question
-from optimist.bandits.regression import Floats, RecursiveLeastSquares
-from optimist.bandits.streams import Streams, uniforms
+from optimist.bandits.regression import RecursiveLeastSquares
+from optimist.bandits.streams import uniforms
 
 
 @final

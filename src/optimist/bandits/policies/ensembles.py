@@ -10,15 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from optimist.bandits import kernels
-from optimist.bandits.regression import (
-    Arrays,
-    CholeskyFactor,
-    Floats,
-    Integers,
-    RecursiveLeastSquares,
-    Regression,
-)
-from optimist.bandits.streams import Streams, normals
+from optimist.bandits.arrays import Arrays, Floats, Integers, Streams
+from optimist.bandits.regression import CholeskyFactor, RecursiveLeastSquares, Regression
+from optimist.bandits.streams import normals
 
 
 class Ensemble(Protocol):

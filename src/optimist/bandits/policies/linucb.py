@@ -5,9 +5,10 @@ from typing import Literal, final
 import numpy as np
 
 from optimist.bandits import inputs
+from optimist.bandits.arrays import Floats
 from optimist.bandits.policies.ensembles import IncrementalEnsemble
 from optimist.bandits.policies.policy import Policy, Question
-from optimist.bandits.regression import DiagonalLeastSquares, Floats, RecursiveLeastSquares
+from optimist.bandits.regression import DiagonalLeastSquares, RecursiveLeastSquares
 
 
 @final

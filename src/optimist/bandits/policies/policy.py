@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimist.bandits import inputs, kernels
+from optimist.bandits.arrays import Arrays, Floats, Integers, Streams
 from optimist.bandits.policies import storage
 from optimist.bandits.policies.ensembles import Ensemble
-from optimist.bandits.regression import Arrays, Floats, Integers, read_columns
-from optimist.bandits.streams import Streams, make_streams
+from optimist.bandits.regression import read_columns
+from optimist.bandits.streams import make_streams
 from optimist.seeding import require_seed, split
 
 

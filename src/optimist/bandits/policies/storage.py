@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from optimist.bandits.regression import Arrays
+from optimist.bandits.arrays import Arrays
 
 FORMAT = "optimist-bandit-1"
 _HEADER = "header"

@@ -3,9 +3,9 @@
 from typing import final
 
 from optimist.bandits import inputs
+from optimist.bandits.arrays import Floats
 from optimist.bandits.policies.ensembles import RerandomizedEnsemble
 from optimist.bandits.policies.policy import Policy, Question
-from optimist.bandits.regression import Floats
 
 
 @final
