@@ -38,7 +38,7 @@ class Scale:
     """Threads of torch."""
 
 
-PAPER = Scale((32, 64, 64), (256, 448), 128, 128, 128, 16, repeats=5, table_repeats=3, threads=2)
+PAPER = Scale((32, 64, 64), (256, 448), 128, 128, 128, 16, repeats=3, table_repeats=2, threads=2)
 QUICK = Scale((2, 4, 4), (8, 8), 4, 8, 4, 4, repeats=1, table_repeats=1, threads=1)
 
 
