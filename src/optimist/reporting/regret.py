@@ -20,12 +20,13 @@ def draw_ensemble_sizes(regret: Sequence[Row], curves: Sequence[Row], path: Path
         for column, (panel, title) in enumerate(PANEL_TITLES.items()):
             draw_final_regret(axes[0][column], [row for row in regret if row["panel"] == panel])
             axes[0][column].set_title(title)
-            axes[0][column].legend(fontsize=8)
+            axes[0][column].legend(fontsize=8, loc="upper right" if column == 0 else "lower right")
         draw_curves(axes[1][0], [row for row in curves if row["panel"] == "exact"])
         slower = [row for row in curves if row["role"] == "fixed rate"]
         rate = max(row["learning_rate"] for row in slower)
         draw_curves(axes[1][1], [row for row in slower if row["learning_rate"] == rate])
         axes[1][1].set_title(f"learning rate {rate:g}")
+        axes[1][0].set_ylim(bottom=0)  # shared: only once both are drawn
         axes[0][0].set_ylabel("cumulative regret at the horizon")
         axes[1][0].set_ylabel("cumulative regret, λ = 1")
         axes[1][1].legend(title="ensemble size M", ncols=2, fontsize=8)
@@ -71,7 +72,6 @@ def draw_curves(axes: Axes, rows: Sequence[Row]) -> None:
         line = [row for row in rows if row["ensemble_size"] == size]
         axes.plot([row["round"] for row in line], [row["mean"] for row in line], color=shade, label=f"{size}")
     axes.set_xlabel("round")
-    axes.set_ylim(bottom=0)
 
 
 def draw_comparison(curves: Sequence[Row], title: str, path: Path) -> None:
