@@ -20,10 +20,10 @@ def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
     most = max(row["ensemble_size"] for row in rows)
     last = [row for row in rows if row["reference"] == reference and row["ensemble_size"] == most]
     places = list(dict.fromkeys((row["environment"], row["features"]) for row in last))
-    with sheet(path, 4.3 * min(3, len(places)), 3.1 * -(-len(places) // 3)) as figure:
-        axes = figure.subplots(-(-len(places) // 3), min(3, len(places)), squeeze=False, sharey=True).ravel()
-        for spare in axes[len(places) :]:
-            spare.set_axis_off()
+    columns = len({features for _, features in places})
+    lines = len(places) // columns
+    with sheet(path, 4.8 * columns, 3.2 * lines + 0.4) as figure:
+        axes = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
         for ax, place in zip(axes, places, strict=False):
             mine = [row for row in last if (row["environment"], row["features"]) == place]
             end = max(row["states"] for row in mine)
@@ -31,7 +31,8 @@ def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
             ax.set_title(
                 f"{place[0].removesuffix('-v5').removesuffix('-v0')}\n{place[1]}, d = {mine[0]['dimensions']:,}"
             )
-        axes[0].legend(fontsize=8, loc="lower left")
+        names = axes[0].get_legend_handles_labels()
+        figure.legend(*names, loc="outside lower center", ncols=2, title="dot: measured; bar: ceiling of exact draws")
         ridge = "its own ridge" if reference == "own" else "ridge 1"
         figure.suptitle(f"Rank correlation with the exact elliptical bonus at {ridge}, M = {most}, {end:,} states")
 
