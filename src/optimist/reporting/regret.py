@@ -93,8 +93,7 @@ def draw_comparison(curves: Sequence[Row], title: str, path: Path) -> None:
         axes.set_xlabel("round")
         axes.set_ylabel("cumulative regret")
         axes.set_ylim(bottom=0)
-        axes.margins(x=0.12)
-        axes.legend(fontsize=8, ncols=2)
+        axes.legend(fontsize=8, ncols=2, title="the best first")
 
 
 def draw_policies(rows: Sequence[Row], path: Path) -> None:
