@@ -86,9 +86,6 @@ def draw_comparison(curves: Sequence[Row], title: str, path: Path) -> None:
             colour, dashes = COLOURS[index % len(COLOURS)], "-" if index < len(COLOURS) else "--"
             axes.plot(rounds, mean, dashes, color=colour, label=name)
             axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
-            axes.annotate(
-                name, (rounds[-1], mean[-1]), xytext=(4, 0), textcoords="offset points", fontsize=6.5, va="center"
-            )
         axes.set_title(title)
         axes.set_xlabel("round")
         axes.set_ylabel("cumulative regret")
