@@ -164,3 +164,12 @@ def test_noise_has_its_mean_its_scale_and_is_sub_gaussian():
             generating = np.exp(s * draws)
             error = generating.std() / math.sqrt(len(draws))
             assert generating.mean() - 5 * error <= math.exp(s**2 * noise.sub_gaussian**2 / 2)
+
+
+@pytest.mark.parametrize("ridge", [0.25, 4.0])
+@pytest.mark.parametrize("solver", ["exact", "sgd"])
+def test_the_prior_members_have_the_variance_of_the_warm_start(ridge, solver):
+    # Line 1 of Algorithm 1 fits w_0 = y / sqrt(ridge): variance 1 / ridge. The refit test reads w_0 back and cannot
+    # see its scale. The sd of a sample variance is s^2 sqrt(2/n); 5 sd is a false alarm in 2 million.
+    members = ACB(10, ensemble_size=2_000, ridge=ridge, solver=solver).initial_columns()[0, 0, :, 1:]
+    assert abs(members.var() * ridge - 1) < 5 * math.sqrt(2 / members.size)
