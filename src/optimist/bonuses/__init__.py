@@ -10,6 +10,7 @@ from optimist.bonuses.combination import Product, Sum
 from optimist.bonuses.counts import HashCount, HashCountConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
 from optimist.bonuses.episodic import E3B, E3BConfig, Embedding, FixedEmbedding
+from optimist.bonuses.episodic_count import EpisodicCount, EpisodicCountConfig
 from optimist.bonuses.factory import make
 from optimist.bonuses.features import GaussianLoss, MultiDiscreteLoss
 from optimist.bonuses.icm import ICM, ICMConfig
@@ -39,6 +40,8 @@ __all__ = [
     "Elliptical",
     "EllipticalConfig",
     "Embedding",
+    "EpisodicCount",
+    "EpisodicCountConfig",
     "FixedEmbedding",
     "GaussianLoss",
     "HashCount",

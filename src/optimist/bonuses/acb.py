@@ -1,6 +1,6 @@
 """ACB: how far an ensemble of regressors, trained on pure noise, still is from zero at a state."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from optimist.bonuses.rollout_features import (
 )
 from optimist.bonuses.schedule import minibatch_rows
 from optimist.bonuses.state import require_same_layout, seeded_generator
+from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 from optimist.seeding import require_seed
 
 
@@ -72,22 +73,14 @@ class ACB:
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The bonus of every successor, (T, N); changes nothing."""
-        parts = self._sized_for(transitions.next_observations)
-        observations = _flat(parts.example, transitions.next_observations)
-        # Released code: batch statistics are those of the N states of one step. Others may be read in any pieces.
-        size = transitions.environments if self.config.statistics == "batch" else CHUNK
-        bonuses, written_out = [], []
-        for rows in chunks(transitions.ended.numel(), size):
-            with explained(observations):
-                features = parts.features(take(observations, rows))
-            predicted = predictions(parts.solver.weights, parts.scale.standardise(features))
-            bonuses.append(squared_deviation(predicted, self.config.aggregate))
-            written_out += [features.features] if isinstance(features, Dense) else []
-        if sum(piece.numel() for piece in written_out) in range(1, HELD_NUMBERS):
-            self._held = HeldFeatures(transitions.next_observations, torch.cat(written_out))
-        return torch.cat(bonuses).reshape(transitions.ended.shape)
+        if self.config.statistics != "batch":
+            return at_valid_steps(transitions, lambda valid: self._bonuses(valid, CHUNK))
+        # Released code: the statistics are those of the N states of one step, whether or not they are paid for.
+        together = transitions.environments
+        return at_valid_steps(transitions, lambda _: self._bonuses(transitions, together)[transitions.rows])
 
     @torch.no_grad()
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """The squared error and the states used in training on a rollout, after which the auxiliary network moves."""
         trained_on = getattr(transitions, self.config.train_on)
@@ -102,6 +95,9 @@ class ACB:
         loss = parts.solver.fit(self._minibatches(parts, features, total, schedule))
         self._auxiliary.move_towards(self._policy, self.config.auxiliary_rate, still=self._still())
         return {"loss": loss, "trained": float(sum(len(rows) for rows in schedule))}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Nothing: the statistics of features are of the states trained on."""
 
     def state_dict(self) -> dict[str, Any]:
         """Ensemble, optimiser, averages, feature statistics, auxiliary network, random state, observation layout."""
@@ -120,6 +116,28 @@ class ACB:
         self._auxiliary.load_state_dict(state["auxiliary"])
         self._generator.set_state(state["generator"])
         self._seed, self._parts, self._prospect, self._held = state["seed"], parts, None, None
+
+    def _bonuses(self, transitions: Transitions, size: int) -> Tensor:
+        """The bonus of every successor, ``size`` of them read together, (T N,)."""
+        parts = self._sized_for(transitions.next_observations)
+        observations = _flat(parts.example, transitions.next_observations)
+        batches = self._read(parts, observations, transitions.ended.numel(), size)
+        if self.config.statistics == "rollout":
+            batches = [Dense(torch.cat([features.dense() for features in batches]))]
+        bonuses, written_out = [], []
+        for features in batches:
+            predicted = predictions(parts.solver.weights, parts.scale.standardise(features))
+            bonuses.append(squared_deviation(predicted, self.config.aggregate))
+            written_out += [features.features] if isinstance(features, Dense) else []
+        if sum(piece.numel() for piece in written_out) in range(1, HELD_NUMBERS):
+            self._held = HeldFeatures(transitions.next_observations, torch.cat(written_out))
+        return torch.cat(bonuses)
+
+    def _read(self, parts: Parts, observations: Observations, total: int, size: int) -> Iterable[FeatureBatch]:
+        """The features of ``total`` states, ``size`` at a time."""
+        for rows in chunks(total, size):
+            with explained(observations):
+                yield parts.features(take(observations, rows))
 
     def _fixed_state(self) -> dict[str, Any]:
         """The entries whose layout does not depend on the observations."""

@@ -11,7 +11,7 @@ from optimist.bonuses.rmsprop import LossForm
 from optimist.bonuses.solvers import Averaging
 
 SolverName = Literal["proximal", "rmsprop", "recursive"]
-Statistics = Literal["running", "batch", "none"]
+Statistics = Literal["running", "rollout", "batch", "none"]
 EpsilonForm = Literal["relative", "absolute"]
 Targets = Literal["per-rollout", "fresh"]
 TrainOn = Literal["observations", "next_observations"]
@@ -105,8 +105,12 @@ class ACBConfig:
             raise ValueError(f"pull and affine belong to solver='rmsprop', got solver={self.solver!r}: leave them out")
         if self.affine and self.statistics == "none":
             raise ValueError("affine is a part of batch normalisation: set statistics='batch' or 'running'")
-        if self.statistics == "batch" and self.minibatch_size < 2:
-            raise ValueError("statistics='batch' needs minibatch_size of at least 2: one state has no variance")
+        if self.statistics in ("batch", "rollout") and self.minibatch_size < 2:
+            raise ValueError(
+                f"statistics={self.statistics!r} needs minibatch_size of at least 2: one state has no variance"
+            )
+        if self.statistics == "rollout" and self.features == "gradient":
+            raise ValueError("statistics='rollout' writes the features of a rollout out: use features='sketch'")
 
 
 _CHOICES = {

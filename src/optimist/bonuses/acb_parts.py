@@ -65,7 +65,7 @@ def make_scale(features: FeatureMap, config: ACBConfig) -> FeatureScale:
     match config.statistics:
         case "running":
             return RunningScale(features.shapes, epsilon=config.epsilon, relative=relative)
-        case "batch":
+        case "batch" | "rollout":
             return BatchScale(epsilon=config.epsilon, relative=relative)
         case _:
             return Unscaled()

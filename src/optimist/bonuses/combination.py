@@ -25,6 +25,10 @@ class Product:
         """Update both; metrics carry ``first/`` and ``second/`` before their names."""
         return self._pair.update(transitions)
 
+    def warm_up(self, transitions: Transitions) -> None:
+        """Warm both up."""
+        self._pair.warm_up(transitions)
+
     def state_dict(self) -> dict[str, Any]:
         """Both states."""
         return self._pair.state_dict()
@@ -51,6 +55,10 @@ class Sum:
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Update both; metrics carry ``first/`` and ``second/`` before their names."""
         return self._pair.update(transitions)
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Warm both up."""
+        self._pair.warm_up(transitions)
 
     def state_dict(self) -> dict[str, Any]:
         """Both states."""
@@ -81,6 +89,12 @@ class Pair:
         with self._first_restored():
             first, second = self._first.update(transitions), self._second.update(transitions)
         return {f"first/{k}": v for k, v in first.items()} | {f"second/{k}": v for k, v in second.items()}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Warm up both or neither."""
+        with self._first_restored():
+            self._first.warm_up(transitions)
+            self._second.warm_up(transitions)
 
     def state_dict(self) -> dict[str, Any]:
         """Both states, by position."""

@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from optimist.bonuses.configuration import require_choice, require_positive
-from optimist.bonuses.hashing import Code, ExactHash, SimHash
-from optimist.bonuses.observations import Channels, Discrete, ObservationShape, parts_of
+from optimist.bonuses.hashing import CodeName, make_code, require_bits
+from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import require_same_layout, seeded_generator
-
-CodeName = Literal["auto", "exact", "simhash"]
+from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class HashCountConfig:
     def __post_init__(self) -> None:
         require_choice("code", self.code, CodeName)
         require_positive(self, "clip")
-        if not 1 <= self.bits <= 64:
-            raise ValueError(f"bits must be 1 .. 64, got {self.bits}: a key is one 64-bit integer")
+        require_bits(self.bits)
 
 
 class HashCount:
@@ -48,23 +46,27 @@ class HashCount:
 
     def __init__(self, observation_shape: ObservationShape, *, seed: int, config: HashCountConfig | None = None):
         self.config = config or HashCountConfig()
-        generator = seeded_generator(seed, "hash count")
-        channels = self.config.channels
-        discrete = all(isinstance(part, Discrete) for part in parts_of(observation_shape, channels=channels).values())
-        self._code: Code
-        if self.config.code == "exact" or (self.config.code == "auto" and discrete):
-            self._code = ExactHash(observation_shape, channels=channels, generator=generator)
-        else:
-            self._code = SimHash(
-                observation_shape, channels=channels, bits=self.config.bits, clip=self.config.clip, generator=generator
-            )
+        self._code = make_code(
+            observation_shape,
+            self.config.code,
+            bits=self.config.bits,
+            clip=self.config.clip,
+            channels=self.config.channels,
+            generator=seeded_generator(seed, "hash count"),
+        )
         self._table = CountTable()
 
     def compute(self, transitions: Transitions) -> Tensor:
         """``1 / sqrt(n)`` of every successor, (T, N); changes nothing."""
-        keys = self._code.keys(transitions.next_observations).view(transitions.ended.shape)
-        return (self._table.counts(keys) + visits_so_far(keys)).float().rsqrt()
 
+        def bonuses(valid: Transitions) -> Tensor:
+            keys = self._code.keys(valid.next_observations)
+            steps = transitions.rows // transitions.environments
+            return (self._table.counts(keys) + visits_so_far(keys, steps)).float().rsqrt()
+
+        return at_valid_steps(transitions, bonuses)
+
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Count a rollout's successors; returns the codes ever seen, and the new ones a transition."""
         self._code.update(transitions.next_observations)
@@ -72,6 +74,9 @@ class HashCount:
         known = len(self._table)
         self._table.add(keys)
         return {"codes": float(len(self._table)), "new": (len(self._table) - known) / len(keys)}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Nothing: visits before training do not count."""
 
     def state_dict(self) -> dict[str, Any]:
         """The code's own state and the counts, as a tensor of keys and one of counts."""
@@ -129,11 +134,16 @@ class CountTable:
         self._keys, self._counts = state["keys"].clone(), state["counts"].clone()
 
 
-def visits_so_far(keys: Tensor) -> Tensor:
-    """How often each key occurs at its own step or before, over all environments. Shapes: (T, N) -> (T, N)."""
+def visits_so_far(keys: Tensor, steps: Tensor | None = None) -> Tensor:
+    """How often each key occurs at its own step or before, over all environments.
+
+    Shapes: keys (T, N) -> (T, N); or keys (n,) with their steps (n,), which never fall -> (n,).
+    """
     flat = keys.flatten()
+    if steps is None:
+        steps = torch.arange(len(flat)) // keys.shape[1]
     order = torch.argsort(flat, stable=True)  # by key, and within a key by time, for rows are in time order
-    key, step, place = flat[order], order // keys.shape[1], torch.arange(len(flat))
+    key, step, place = flat[order], steps[order], torch.arange(len(flat))
     new_key = torch.ones_like(place, dtype=torch.bool)
     new_key[1:] = key[1:] != key[:-1]
     first = torch.where(new_key, place, 0).cummax(0).values

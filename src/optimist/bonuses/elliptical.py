@@ -12,6 +12,7 @@ from optimist.bonuses.features.feature_map import FeatureMap
 from optimist.bonuses.observations import WHOLE, ObservationShape, chunks, parts_of, rows_of
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import module_state, require_same_layout
+from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 
 CHUNK = 1024  # states whose features are written out at a time
 
@@ -67,14 +68,9 @@ class Elliptical:
 
     def compute(self, transitions: Transitions) -> Tensor:
         """``g' Sigma^-1 g`` at every successor, (T, N); changes nothing."""
-        mean, scale = self._whitening()
-        bonuses = []
-        for g in self._dense(transitions):
-            white = (g - mean) / scale
-            # Sigma = L L': g' Sigma^-1 g = |L^-1 g|^2.
-            bonuses.append(torch.linalg.solve_triangular(self._factor, white.T, upper=False).square().sum(0))
-        return torch.cat(bonuses).float().reshape(transitions.ended.shape)
+        return at_valid_steps(transitions, self._bonuses)
 
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Add the successors to Sigma and factorise it once; returns how many states it holds."""
         # Into copies: whatever a feature map raises, nothing has been changed.
@@ -89,6 +85,9 @@ class Elliptical:
         self._count, self._mean, self._scatter = count, mean, scatter
         self._factor = self._factorised()
         return {"states": float(count)}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Nothing: Sigma is of everything seen in training."""
 
     def state_dict(self) -> dict[str, Any]:
         """The count, mean and scatter of all features, and the network that makes them."""
@@ -106,6 +105,15 @@ class Elliptical:
         self._mean, self._scatter = state["mean"].clone(), state["scatter"].clone()
         self._features.network.load_state_dict(state["network"])
         self._factor = self._factorised()
+
+    def _bonuses(self, transitions: Transitions) -> Tensor:
+        mean, scale = self._whitening()
+        bonuses = []
+        for g in self._dense(transitions):
+            white = (g - mean) / scale
+            # Sigma = L L': g' Sigma^-1 g = |L^-1 g|^2.
+            bonuses.append(torch.linalg.solve_triangular(self._factor, white.T, upper=False).square().sum(0))
+        return torch.cat(bonuses).float()
 
     def _dense(self, transitions: Transitions) -> Iterator[Tensor]:
         """The features of the successors in chunks, each (at most 1024, d), float64."""

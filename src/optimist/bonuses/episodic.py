@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.bonuses.configuration import require_positive
 from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.state import require_same_layout
+from optimist.bonuses.valid_steps import at_valid_steps
 
 
 class Embedding(Protocol):
@@ -29,7 +30,11 @@ class Embedding(Protocol):
         ...
 
     def update(self, transitions: Transitions) -> dict[str, float]:
-        """Metrics of learning from a rollout."""
+        """Metrics of learning from the valid steps of a rollout."""
+        ...
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Take the statistics of random play in before training."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -63,6 +68,9 @@ class FixedEmbedding:
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Learns nothing."""
         return {}
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Nothing."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""
@@ -115,6 +123,10 @@ class E3B:
         self._inverses = inverses
         return metrics
 
+    def warm_up(self, transitions: Transitions) -> None:
+        """Pass random play before training on to the embedding."""
+        self._embedding.warm_up(transitions)
+
     def state_dict(self) -> dict[str, Any]:
         """The inverse covariance of every environment's current episode, and the embedding."""
         return {"inverses": self._inverses.clone(), "embedding": self._embedding.state_dict()}
@@ -127,23 +139,30 @@ class E3B:
 
     def _replayed(self, transitions: Transitions) -> tuple[Tensor, Tensor]:
         """The bonuses (T, N) and the inverses (N, d, d) after the rollout."""
-        steps, environments = transitions.ended.shape
+        environments = transitions.environments
         carried = len(self._inverses) or environments
         if carried != environments:
             raise ValueError(
                 f"transitions must be of {carried} environments as before, got {environments}: "
                 "E3B carries one covariance an environment from rollout to rollout"
             )
-        phi = self._embedding.embed(transitions.next_observations).detach()
-        if phi.shape != (steps * environments, self._embedding.size) or not bool(torch.isfinite(phi).all()):
-            raise ValueError(
-                f"the embedding must give finite rows of shape ({steps * environments}, {self._embedding.size}), "
-                f"got shape {tuple(phi.shape)} or values that are not finite"
-            )
+        # A phi of 0, as where a step is not valid, earns nothing and leaves C as it is.
+        phi = at_valid_steps(transitions, self._embedded, size=(self._embedding.size,))
         fresh = torch.eye(self._embedding.size, dtype=torch.float64) / self.config.ridge
         inverses = self._inverses.clone() if len(self._inverses) else fresh.repeat(environments, 1, 1)
-        bonuses = episodic_bonuses(phi.double().view(steps, environments, -1), transitions.ended, inverses, fresh)
+        bonuses = episodic_bonuses(phi.double(), transitions.ended, inverses, fresh)
         return bonuses.float(), inverses
+
+    def _embedded(self, transitions: Transitions) -> Tensor:
+        """The finite ``phi`` of every successor, (T N, d)."""
+        phi = self._embedding.embed(transitions.next_observations).detach()
+        expected = (transitions.ended.numel(), self._embedding.size)
+        if phi.shape != expected or not bool(torch.isfinite(phi).all()):
+            raise ValueError(
+                f"the embedding must give finite rows of shape {expected}, "
+                f"got shape {tuple(phi.shape)} or values that are not finite"
+            )
+        return phi
 
 
 def episodic_bonuses(phi: Tensor, ended: Tensor, inverses: Tensor, fresh: Tensor) -> Tensor:

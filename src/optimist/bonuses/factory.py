@@ -13,10 +13,12 @@ from optimist.bonuses import features
 from optimist.bonuses.acb import ACB
 from optimist.bonuses.acb_config import ACBConfig
 from optimist.bonuses.actions import Actions
+from optimist.bonuses.combination import Product
 from optimist.bonuses.configuration import replaced, suggestion
 from optimist.bonuses.counts import HashCount, HashCountConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
 from optimist.bonuses.episodic import E3B, E3BConfig
+from optimist.bonuses.episodic_count import EpisodicCount, EpisodicCountConfig
 from optimist.bonuses.icm import ICM, ICMConfig
 from optimist.bonuses.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
 from optimist.bonuses.observations import WHOLE, Discrete, ObservationShape, parts_of
@@ -57,22 +59,33 @@ def make(
 ) -> Bonus:
     """The bonus called ``name``; ``settings`` replace fields of its configuration.
 
-    ========== ================================== ===================================================
-    name       needs                              settings
-    ========== ================================== ===================================================
-    acb        policy_network                     those of ``ACBConfig``; preset, config, logits, loss
-    rnd        observation_shape                  those of ``RNDConfig``
-    icm        observation_shape, actions         those of ``ICMConfig``
-    elliptical observation_shape, policy_network  those of ``EllipticalConfig``; features, side, loss ...
-    e3b        observation_shape, actions         those of ``E3BConfig`` and ``InverseDynamicsConfig``
-    count      observation_shape                  those of ``HashCountConfig``
-    ========== ================================== ===================================================
+    ============== ================================== ===================================================
+    name           needs                              settings
+    ============== ================================== ===================================================
+    acb            policy_network                     those of ``ACBConfig``; preset, config, logits, loss
+    rnd            observation_shape                  those of ``RNDConfig``
+    icm            observation_shape, actions         those of ``ICMConfig``
+    elliptical     observation_shape, policy_network  those of ``EllipticalConfig``; features, side, loss ...
+    e3b            observation_shape, actions         those of ``E3BConfig`` and ``InverseDynamicsConfig``
+    count          observation_shape                  those of ``HashCountConfig``
+    episodic-count observation_shape                  those of ``EpisodicCountConfig``
+    acb*e3b        what both need                     those of both: ``acb.ridge``, ``e3b.ridge``
+    ============== ================================== ===================================================
 
-    What a bonus does not need may be given all the same, so that one call serves every name.
+    Any two names with ``*`` between them are the `Product` of both, made from the one seed: each draws from streams
+    named after itself. What a bonus does not need may be given all the same, so that one call serves every name.
     """
-    if name not in BUILDERS:
-        raise ValueError(f"there is no bonus {name!r}: {suggestion(name, BUILDERS)}")
-    return BUILDERS[name](Task(name, require_seed(seed), observation_shape, actions, policy_network), settings)
+    factors = [factor.strip() for factor in name.split("*")]
+    unknown = next((factor for factor in factors if factor not in BUILDERS), None)
+    if unknown is not None:
+        raise ValueError(f"there is no bonus {unknown!r}: {suggestion(unknown, BUILDERS)}")
+    task = Task(name, require_seed(seed), observation_shape, actions, policy_network)
+    if len(factors) == 1:
+        return BUILDERS[factors[0]](task, settings)
+    if len(factors) > 2 or factors[0] == factors[1]:
+        raise ValueError(f"a product has two different factors, such as 'acb*e3b', got {name!r}")
+    routed = _routed(factors, settings)
+    return Product(*(BUILDERS[factor](dataclasses.replace(task, name=factor), routed[factor]) for factor in factors))
 
 
 def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
@@ -104,6 +117,11 @@ def _count(task: Task, settings: Mapping[str, Any]) -> Bonus:
     return HashCount(task.require("observation_shape"), seed=task.seed, config=replaced(HashCountConfig(), settings))
 
 
+def _episodic_count(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    config = replaced(EpisodicCountConfig(), settings)
+    return EpisodicCount(task.require("observation_shape"), seed=task.seed, config=config)
+
+
 def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
     own, others = _split(settings, tuple(field.name for field in dataclasses.fields(E3BConfig)))
     config = replaced(InverseDynamicsConfig(), others, also=tuple(own))
@@ -128,9 +146,22 @@ BUILDERS: dict[str, Callable[[Task, Mapping[str, Any]], Bonus]] = {
     "count": _count,
     "e3b": _e3b,
     "elliptical": _elliptical,
+    "episodic-count": _episodic_count,
     "icm": _icm,
     "rnd": _rnd,
 }
+
+
+def _routed(factors: list[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of every factor, by its name, which they carry before a dot."""
+    routed: dict[str, dict[str, Any]] = {factor: {} for factor in factors}
+    for setting, value in settings.items():
+        factor, dot, field = setting.partition(".")
+        if not dot or factor not in routed:
+            ways = " or ".join(f"{factor}.{field if dot else setting}" for factor in factors)
+            raise ValueError(f"the setting {setting!r} belongs to neither factor of {'*'.join(factors)}: write {ways}")
+        routed[factor][field] = value
+    return routed
 
 
 def _zeros(shape: ObservationShape) -> torch.Tensor | dict[str, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from optimist.bonuses.state import require_same_layout
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
+CodeName = Literal["auto", "exact", "simhash"]
 
 
 class Code(Protocol):
@@ -33,6 +34,22 @@ class Code(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         ...
+
+
+def make_code(
+    shape: ObservationShape, name: CodeName, *, bits: int, clip: float, channels: Channels, generator: torch.Generator
+) -> Code:
+    """The code called ``name``; "auto" is exact where all parts of an observation are discrete, else SimHash."""
+    discrete = all(isinstance(part, Discrete) for part in parts_of(shape, channels=channels).values())
+    if name == "exact" or (name == "auto" and discrete):
+        return ExactHash(shape, channels=channels, generator=generator)
+    return SimHash(shape, channels=channels, bits=bits, clip=clip, generator=generator)
+
+
+def require_bits(bits: int) -> None:
+    """An error unless a key of so many bits fits into one 64-bit integer."""
+    if not 1 <= bits <= 64:
+        raise ValueError(f"bits must be 1 .. 64, got {bits}: a key is one 64-bit integer")
 
 
 class ExactHash:

@@ -16,6 +16,7 @@ from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
+from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -83,10 +84,9 @@ class ICM:
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The forward model's error at every transition, (T, N); changes nothing."""
-        actions, before, after = self._rows(transitions)
-        errors = [self._losses(before, after, actions, chunk)["forward_loss"] for chunk in chunks(len(actions), CHUNK)]
-        return torch.cat(errors).reshape(transitions.ended.shape)
+        return at_valid_steps(transitions, self._bonuses)
 
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train both models; returns their mean losses."""
         actions, before, after = self._rows(transitions)
@@ -103,7 +103,7 @@ class ICM:
 
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the successors of random play before training."""
-        self._observations.update(self._observations.rows(transitions.next_observations))
+        self._observations.warm_up(transitions)
 
     @property
     def size(self) -> int:
@@ -125,6 +125,11 @@ class ICM:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         self._learner.load_state_dict(state)
+
+    def _bonuses(self, transitions: Transitions) -> Tensor:
+        actions, before, after = self._rows(transitions)
+        losses = (self._losses(before, after, actions, chunk) for chunk in chunks(len(actions), CHUNK))
+        return torch.cat([loss["forward_loss"] for loss in losses])
 
     def _rows(self, transitions: Transitions) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         return (

@@ -15,6 +15,7 @@ from optimist.bonuses.observations import Channels, ObservationShape, Part, chun
 from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
+from optimist.bonuses.valid_steps import from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -104,6 +105,7 @@ class InverseDynamics:
         self._observations.rows(transitions.observations)
         self._observations.rows(transitions.next_observations)
 
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train; returns the mean loss of telling the action."""
         actions = self._actions.rows_of(transitions.actions)
@@ -120,6 +122,10 @@ class InverseDynamics:
         )
         metrics, _ = self._learner.fit(batches, losses, weights={"inverse_loss": 1.0})
         return metrics
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Move the whitening statistics alone, by the successors of random play before training."""
+        self._observations.warm_up(transitions)
 
     def state_dict(self) -> dict[str, Any]:
         """The networks, Adam's moments, the whitening statistics and the random state."""

@@ -12,18 +12,18 @@ HIDDEN = 256  # the width of the MLP for vectors and discrete states, which RND 
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, kernel, stride: RND's target and predictor
 
 
-def linear(inputs: int, outputs: int, *, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with orthogonal weights of gain ``sqrt 2`` and zero biases, drawn from ``generator`` alone."""
+def linear(inputs: int, outputs: int, *, generator: torch.Generator, gain: float = math.sqrt(2)) -> nn.Linear:
+    """A linear layer with orthogonal weights times ``gain`` and zero biases, drawn from ``generator`` alone."""
     # Built without values: the usual constructor would draw them from the global generator.
     layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-    _draw_orthogonal(layer, generator)
+    _draw_orthogonal(layer, gain, generator)
     return layer
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int, *, generator: torch.Generator) -> nn.Conv2d:
     """A convolution with orthogonal weights of gain ``sqrt 2`` and zero biases, drawn from ``generator`` alone."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride, device="meta").to_empty(device="cpu")
-    _draw_orthogonal(layer, generator)
+    _draw_orthogonal(layer, math.sqrt(2), generator)
     return layer
 
 
@@ -74,7 +74,7 @@ def _trunk_width(part: Part) -> int:
     return CONVOLUTIONS[-1][0] * height * width
 
 
-def _draw_orthogonal(layer: nn.Linear | nn.Conv2d, generator: torch.Generator) -> None:
-    nn.init.orthogonal_(layer.weight, math.sqrt(2), generator=generator)
+def _draw_orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -18,8 +19,11 @@ class Transitions:
     ``next_observations[t]`` is the true successor, also where an episode ends: the final observation of the old
     episode, never the first one of the next. Observations are a tensor or a flat mapping of tensors (a Dict).
 
+    A step is not ``valid`` where the action was ignored because the environment was only resetting, as after an episode
+    in Gymnasium's next-step autoreset: its bonus is 0 and nothing is learned from it, as if it were not there.
+
     Shapes: observations, next_observations (T, N, ...); actions (T, N) for discrete, (T, N, k) for multi-discrete and
-    continuous ones; terminated, truncated (T, N), bool.
+    continuous ones; terminated, truncated (T, N), bool; valid (T, N), bool, or None: all are.
     """
 
     observations: Observations
@@ -27,14 +31,15 @@ class Transitions:
     next_observations: Observations
     terminated: Tensor
     truncated: Tensor
+    valid: Tensor | None = None
 
     def __post_init__(self) -> None:
         leading = _leading_axes(self.actions)
-        for name in ("terminated", "truncated"):
-            ended = getattr(self, name)
-            if not isinstance(ended, Tensor) or ended.dtype != torch.bool or ended.shape != leading:
+        for name in ("terminated", "truncated") if self.valid is None else ("terminated", "truncated", "valid"):
+            flags = getattr(self, name)
+            if not isinstance(flags, Tensor) or flags.dtype != torch.bool or flags.shape != leading:
                 raise ValueError(
-                    f"{name} must be a bool tensor of shape {tuple(leading)}, got {_described(ended)}: "
+                    f"{name} must be a bool tensor of shape {tuple(leading)}, got {_described(flags)}: "
                     "convert it with torch.as_tensor(..., dtype=torch.bool)"
                 )
         _require_finite("actions", self.actions)
@@ -56,8 +61,35 @@ class Transitions:
 
     @property
     def ended(self) -> Tensor:
-        """Whether an episode ended with the step, by termination or by truncation, (T, N)."""
-        return self.terminated | self.truncated
+        """Whether an episode ended with the step, by termination or truncation, (T, N); never where it is not valid."""
+        ended = self.terminated | self.truncated
+        return ended if self.valid is None else ended & self.valid
+
+    @property
+    def rows(self) -> Tensor:
+        """The places ``t N + n`` of the valid steps among all, in time order, (K,)."""
+        if self.valid is None:
+            return torch.arange(self.terminated.numel())
+        return self.valid.flatten().nonzero().squeeze(1)
+
+    @cached_property
+    def only_valid(self) -> "Transitions | None":
+        """The valid steps alone, (K, 1, ...), in time order; itself where all are valid, None where none is.
+
+        Copied once, when first asked for: write into no tensor of a rollout after that, but make a new rollout.
+        """
+        if self.valid is None or bool(self.valid.all()):
+            return self
+        rows = self.rows
+        if not len(rows):
+            return None
+        return Transitions(
+            _chosen(self.observations, rows),
+            self.actions.flatten(0, 1)[rows].unsqueeze(1),
+            _chosen(self.next_observations, rows),
+            self.terminated.flatten()[rows].unsqueeze(1),
+            self.truncated.flatten()[rows].unsqueeze(1),
+        )
 
 
 class Bonus(Protocol):
@@ -68,11 +100,15 @@ class Bonus(Protocol):
         ...
 
     def update(self, transitions: Transitions) -> dict[str, float]:
-        """Metrics of learning from a rollout. The only method that changes what ``compute`` returns next."""
+        """Metrics of learning from a rollout; none if no step is valid. With ``warm_up`` the only mutation."""
+        ...
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Take the statistics of random play in before training: of observations alone, so nothing for most bonuses."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of everything that ``update`` changes or a seed has drawn: tensors, numbers, strings, nested dicts."""
+        """Copies of everything that changes or a seed has drawn: tensors, numbers, strings, nested dicts."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -85,6 +121,13 @@ def flatten_time(observations: Observations) -> Observations:
     if isinstance(observations, Tensor):
         return observations.flatten(0, 1)
     return {name: value.flatten(0, 1) for name, value in observations.items()}
+
+
+def _chosen(observations: Observations, rows: Tensor) -> Observations:
+    """The chosen rows as so many steps of one environment. Shapes: (T, N, ...), (K,) -> (K, 1, ...)."""
+    if isinstance(observations, Tensor):
+        return observations.flatten(0, 1)[rows].unsqueeze(1)
+    return {name: value.flatten(0, 1)[rows].unsqueeze(1) for name, value in observations.items()}
 
 
 def _leading_axes(actions: Tensor) -> torch.Size:

@@ -14,6 +14,7 @@ from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
+from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
 
 
@@ -79,10 +80,9 @@ class RND:
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The prediction error at every successor, (T, N); changes nothing."""
-        rows = self._observations.rows(transitions.next_observations)
-        errors = [self._errors(rows, chunk) for chunk in chunks(transitions.ended.numel(), CHUNK)]
-        return torch.cat(errors).reshape(transitions.ended.shape)
+        return at_valid_steps(transitions, self._bonuses)
 
+    @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train the predictor; returns its mean loss and the states used."""
         rows = self._observations.rows(transitions.next_observations)
@@ -95,7 +95,7 @@ class RND:
 
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the successors of random play before training."""
-        self._observations.update(self._observations.rows(transitions.next_observations))
+        self._observations.warm_up(transitions)
 
     def state_dict(self) -> dict[str, Any]:
         """Both networks, Adam's moments, the whitening statistics and the random state."""
@@ -104,6 +104,10 @@ class RND:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         self._learner.load_state_dict(state)
+
+    def _bonuses(self, transitions: Transitions) -> Tensor:
+        rows = self._observations.rows(transitions.next_observations)
+        return torch.cat([self._errors(rows, chunk) for chunk in chunks(transitions.ended.numel(), CHUNK)])
 
     def _thinned(self, total: int) -> Iterator[Tensor]:
         """Minibatches of which each state stays with the probability ``fraction``.

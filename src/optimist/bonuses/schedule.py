@@ -23,7 +23,7 @@ def minibatch_rows(total: int, config: ACBConfig, *, generator: torch.Generator)
     ``minibatch_size``; with one, the rollout is cut into that many and ``fraction`` of each is taken, up to
     ``minibatch_size``.
     """
-    least = 2 if config.statistics == "batch" else 1
+    least = 2 if config.statistics in ("batch", "rollout") else 1
     if total < least:
         raise ValueError(
             f"batch statistics need a rollout of at least two states, got {total}: use statistics='running'"

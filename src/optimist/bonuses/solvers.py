@@ -7,7 +7,8 @@ from torch import Tensor
 
 from optimist.bonuses.features.batch import FeatureBatch
 
-Averaging = Literal["uniform", "exponential"]
+Averaging = Literal["uniform", "polynomial", "exponential"]
+POLYNOMIAL_POWER = 3
 Minibatches = Iterable[tuple[FeatureBatch, Tensor]]
 
 
@@ -55,7 +56,13 @@ class IterateAverage:
 
     def fold(self, block: int, members: slice, iterate: Tensor) -> None:
         """Take in some members of a block of the current iterate."""
-        share = 1 / self.count if self._averaging == "uniform" else self._rate
+        match self._averaging:
+            case "uniform":
+                share = 1 / self.count
+            case "polynomial":
+                share = (POLYNOMIAL_POWER + 1) / (self.count + POLYNOMIAL_POWER)
+            case "exponential":
+                share = self._rate
         self.blocks[block][members].lerp_(iterate, share)
 
 

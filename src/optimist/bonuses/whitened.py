@@ -7,7 +7,7 @@ from torch import Tensor
 
 from optimist.bonuses.normalization import Whitening
 from optimist.bonuses.observations import Channels, Discrete, ObservationShape, chunks, parts_of, read, rows_of
-from optimist.bonuses.protocol import Observations
+from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.state import require_same_layout
 
 CHUNK = 128  # states read at a time: a few megabytes of floats, whatever the length of the rollout
@@ -46,6 +46,11 @@ class WhitenedObservations:
         for name, whitening in self._whitening.items():
             for chunk in chunks(len(rows[name]), CHUNK):
                 whitening.update(self.parts[name].read(rows[name][chunk]))
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Move the statistics by the successors of the valid steps."""
+        if transitions.only_valid is not None:
+            self.update(self.rows(transitions.only_valid.next_observations))
 
     def state_dict(self) -> dict[str, Any]:
         """The statistics of every whitened part."""

@@ -1,5 +1,6 @@
 """The ACB bonus as an object: pure compute, complete state, clear errors, and the laws of a confidence bonus."""
 
+import dataclasses
 import math
 
 import pytest
@@ -263,6 +264,21 @@ def test_batch_statistics_are_those_of_one_step_of_all_environments():
     torch.testing.assert_close(step[0], together[3], rtol=1e-4, atol=0)
     with pytest.raises(ValueError, match="at least two states"):
         bonus.compute(transitions_of(rollout(1).next_observations[:, :1]))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_step_that_is_not_valid_is_neither_paid_nor_learned(name):
+    valid = torch.rand(16, 4, generator=torch.Generator().manual_seed(0)) < 0.7
+    transitions = dataclasses.replace(rollout(1), valid=valid)
+    bonus, other = make(name), make(name)
+    everywhere = bonus.compute(rollout(1))
+    assert torch.equal(bonus.compute(transitions)[~valid], torch.zeros(int((~valid).sum())))
+    torch.testing.assert_close(bonus.compute(transitions)[valid], everywhere[valid], rtol=1e-4, atol=1e-6)
+    # The valid states alone, as so many steps of one environment, teach the same.
+    before, after = transitions.observations[valid], transitions.next_observations[valid]
+    alone = transitions_of(after.unsqueeze(1), before.unsqueeze(1))
+    assert bonus.update(transitions) == other.update(alone)
+    assert same(bonus.state_dict(), other.state_dict())
 
 
 def test_the_policy_is_followed_at_the_rate_alpha_and_never_written():

@@ -1,5 +1,6 @@
 """What every bonus must hold, whichever it is: add a builder to ``BUILDERS`` and it is tested."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -15,6 +16,8 @@ from optimist.bonuses import (
     Discrete,
     DiscreteActions,
     Elliptical,
+    EpisodicCount,
+    EpisodicCountConfig,
     HashCount,
     HashCountConfig,
     ICMConfig,
@@ -99,6 +102,9 @@ BUILDERS = {
     "elliptical": elliptical,
     "e3b": e3b,
     "count": lambda shape, seed: HashCount(shape, seed=seed, config=HashCountConfig(code="simhash", bits=6)),
+    "episodic count": lambda shape, seed: EpisodicCount(
+        shape, seed=seed, config=EpisodicCountConfig(code="simhash", bits=3)
+    ),
     "product": lambda shape, seed: Product(rnd(shape, seed), HashCount(shape, seed=seed)),
     "sum": lambda shape, seed: Sum(e3b(shape, seed), HashCount(shape, seed=seed), weights=(1.0, 2.0)),
 }
@@ -148,8 +154,7 @@ def plain(state):
 
 
 def changed(transitions, **changes):
-    names = ("observations", "actions", "next_observations", "terminated", "truncated")
-    return Transitions(**({name: getattr(transitions, name) for name in names} | changes))
+    return dataclasses.replace(transitions, **changes)
 
 
 def each(observations, function):
@@ -338,7 +343,8 @@ def test_a_step_is_paid_for_its_own_successor_and_no_later_observation(build, sh
     bonus.update(rollout(shape, 0))
     good, other = rollout(shape, 1), rollout(shape, 2)
     step = 2
-    good = changed(good, terminated=torch.zeros(T, N, dtype=torch.bool).index_fill(0, torch.tensor(step), True))
+    never = torch.zeros(T, N, dtype=torch.bool)
+    good = changed(good, terminated=never.index_fill(0, torch.tensor(step), True), truncated=never)
 
     def replaced(field):
         pairs = getattr(good, field), getattr(other, field)
@@ -394,6 +400,100 @@ def test_update_changes_the_bonus_and_metrics_are_finite_numbers(build):
     assert not torch.equal(bonus.compute(transitions), before)
     assert metrics
     assert all(isinstance(value, float) and np.isfinite(value) for value in metrics.values())
+
+
+def where(chosen, a, b):
+    """``a`` where ``chosen`` (T, N), elsewhere ``b``."""
+    if isinstance(a, dict):
+        return {name: where(chosen, a[name], b[name]) for name in a}
+    return torch.where(chosen.view(*chosen.shape, *[1] * (a.ndim - 2)), a, b)
+
+
+def mixed(valid, a, b):
+    """The transitions ``a``, at steps that are not valid those of ``b``."""
+    names = ("observations", "actions", "next_observations", "terminated", "truncated")
+    return Transitions(**{name: where(valid, getattr(a, name), getattr(b, name)) for name in names}, valid=valid)
+
+
+def some_valid(seed):
+    valid = torch.rand(T, N, generator=torch.Generator().manual_seed(seed)) < 0.7
+    assert valid.any()
+    assert not valid.all()
+    return valid
+
+
+@every_bonus
+@every_shape
+def test_what_a_step_that_is_not_valid_holds_changes_nothing(build, shape):
+    bonus, other = build(shape, 0), build(shape, 0)
+    for seed in range(3):
+        valid = some_valid(seed)
+        transitions = changed(rollout(shape, seed), valid=valid)
+        garbage = mixed(valid, rollout(shape, seed), rollout(shape, seed + 10))
+        rewards = bonus.compute(transitions)
+        assert torch.equal(rewards, other.compute(garbage))
+        assert not rewards[~valid].any()
+        assert rewards[valid].any()
+        for warmed, on in ((bonus, transitions), (other, garbage)):
+            warmed.warm_up(on)
+        assert same(bonus.state_dict(), other.state_dict())
+        assert bonus.update(transitions) == other.update(garbage)
+        assert same(bonus.state_dict(), other.state_dict())
+
+
+@every_bonus
+@every_shape
+def test_steps_that_are_not_valid_are_as_good_as_not_there(build, shape):
+    bonus, without = build(shape, 0), build(shape, 0)
+    there = torch.tensor([0, 1, 3])
+    valid = torch.zeros(T, N, dtype=torch.bool).index_fill(0, there, True)
+    for seed in range(2):
+        whole = rollout(shape, seed)
+        names = ("observations", "actions", "next_observations", "terminated", "truncated")
+        cut = Transitions(**{name: each(getattr(whole, name), lambda x: x[there]) for name in names})
+        assert torch.equal(bonus.compute(changed(whole, valid=valid))[there], without.compute(cut))
+        for warmed, on in ((bonus, changed(whole, valid=valid)), (without, cut)):
+            warmed.warm_up(on)
+        assert bonus.update(changed(whole, valid=valid)) == without.update(cut)
+        assert same(bonus.state_dict(), without.state_dict())
+
+
+@every_bonus
+def test_the_valid_steps_may_be_all_or_none(build):
+    shape = SHAPES["vector"]
+    bonus, other = build(shape, 0), build(shape, 0)
+    everywhere = torch.ones(T, N, dtype=torch.bool)
+    for seed in range(2):
+        transitions = rollout(shape, seed)
+        assert torch.equal(bonus.compute(transitions), other.compute(changed(transitions, valid=everywhere)))
+        assert bonus.update(transitions) == other.update(changed(transitions, valid=everywhere))
+    before = bonus.state_dict()
+    assert same(before, other.state_dict())
+    nowhere = changed(rollout(shape, 2), valid=~everywhere)
+    assert torch.equal(bonus.compute(nowhere), torch.zeros(T, N))
+    bonus.warm_up(nowhere)
+    assert bonus.update(nowhere) == {}
+    assert same(before, bonus.state_dict())
+
+
+WHITENED = {"rnd", "icm", "e3b", "product", "sum"}
+
+
+def different(a, b, name=""):
+    """The last keys of the entries in which two states differ."""
+    if isinstance(a, dict):
+        return set().union(*(different(a[key], b[key], key) for key in a))
+    return set() if same(a, b) else {name}
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_warming_up_takes_statistics_of_observations_in_and_nothing_else(name):
+    shape = SHAPES["vector"]
+    bonus = BUILDERS[name](shape, 0)
+    before, rewards = bonus.state_dict(), bonus.compute(rollout(shape, 1))
+    assert bonus.warm_up(rollout(shape, 0)) is None
+    assert different(before, bonus.state_dict()) == ({"count", "mean", "scatter"} if name in WHITENED else set())
+    assert torch.equal(rewards, bonus.compute(rollout(shape, 1))) == (name not in WHITENED)
 
 
 @every_bonus

@@ -29,12 +29,13 @@ def test_the_contract_as_it_is_written():
     assert {"paper": bonuses.PAPER, "released": bonuses.RELEASED, "default": bonuses.DEFAULT} == bonuses.PRESETS
 
 
-@pytest.mark.parametrize("name", ["ACB", "RND", "ICM", "Elliptical", "E3B", "HashCount"])
-def test_every_bonus_has_the_four_methods_and_sees_no_environment(name):
+@pytest.mark.parametrize("name", ["ACB", "RND", "ICM", "Elliptical", "E3B", "HashCount", "EpisodicCount", "Product"])
+def test_every_bonus_has_the_five_methods_and_sees_no_environment(name):
     kind = getattr(bonuses, name)
     for method, parameters in {
         "compute": ["self", "transitions"],
         "update": ["self", "transitions"],
+        "warm_up": ["self", "transitions"],
         "state_dict": ["self"],
         "load_state_dict": ["self", "state"],
     }.items():

@@ -112,6 +112,19 @@ def test_a_state_of_which_one_part_is_refused_loads_neither():
     assert all(torch.equal(first.state_dict()["predictor"][name], value) for name, value in weights.items())
 
 
+@pytest.mark.parametrize("combine", [Product, Sum])
+def test_both_are_warmed_up_or_neither(combine):
+    x = rollout(torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0)))
+    firsts = [RND((3,), seed=seed, config=SMALL) for seed in (0, 1)]
+    combine(*firsts).warm_up(x)
+    assert all(first.state_dict()["observations"]["whole"]["count"] == 8 for first in firsts)
+    other = combine(RND((3,), seed=0, config=SMALL), RND((4,), seed=0, config=SMALL))
+    before = other.state_dict()
+    with pytest.raises(ValueError, match="must have shape"):
+        other.warm_up(x)
+    assert same(before, other.state_dict())
+
+
 @pytest.mark.parametrize("weights", [(1.0, -1.0), (float("nan"), 1.0), (1.0,), (float("inf"), 0.0)])
 def test_bad_weights_are_refused(weights):
     with pytest.raises(ValueError, match="weights must be two finite numbers >= 0"):

@@ -1,5 +1,6 @@
 """Hash counts against a dictionary that counts online; codes that are exact, and codes that are similar."""
 
+import dataclasses
 import math
 
 import pytest
@@ -53,6 +54,19 @@ def test_the_table_is_a_dictionary_of_64_bit_keys(batches):
     asked = [*seen, 0, 1, 2**63 - 1, -(2**63)]
     assert table.counts(torch.tensor(asked)).tolist() == [seen.get(key, 0) for key in asked]
     assert len(table) == len(seen)
+
+
+def test_a_step_that_is_not_valid_is_not_a_visit():
+    x = torch.tensor([[7, 7, 3], [3, 7, 3], [7, 7, 7]])
+    valid = torch.tensor([[True, False, True], [False, True, True], [False, True, True]])
+    transitions = dataclasses.replace(rollout(x), valid=valid)
+    bonus = HashCount(Discrete(8), seed=0)
+    assert (
+        bonus.compute(transitions).tolist()
+        == torch.tensor([[1, math.inf, 1], [math.inf, 2, 2], [math.inf, 4, 4]]).rsqrt().tolist()
+    )
+    assert bonus.update(transitions) == {"codes": 2.0, "new": 2 / 6}
+    assert bonus.state_dict()["table"]["counts"].tolist() == [2, 4]
 
 
 def test_environments_that_meet_in_one_step_share_its_count():

@@ -1,5 +1,7 @@
 """E3B against an inverse from scratch at every step, over rollouts that cut episodes anywhere."""
 
+import dataclasses
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -81,6 +83,18 @@ def test_ten_thousand_rank_one_updates_do_not_drift():
     exact = torch.linalg.inv(0.1 * torch.eye(8, dtype=torch.float64) + phi[:, 0].T @ phi[:, 0])
     torch.testing.assert_close(inverses[0], exact, rtol=1e-9, atol=1e-13)
     assert torch.equal(inverses, inverses.mT)
+
+
+def test_a_step_that_is_not_valid_neither_joins_nor_renews_the_covariance():
+    generator = torch.Generator().manual_seed(0)
+    phi = torch.randn(12, 3, 4, generator=generator)
+    ended, valid = torch.rand(2, 12, 3, generator=generator) < torch.tensor([0.2, 0.7]).view(2, 1, 1)
+    together = E3B(identity(4)).compute(dataclasses.replace(rollout(phi, ended), valid=valid))
+    for n in range(3):
+        x, over = phi[valid[:, n], n : n + 1], ended[valid[:, n], n : n + 1]
+        alone = E3B(identity(4)).compute(rollout(x, over))
+        torch.testing.assert_close(together[valid[:, n], n : n + 1], alone, rtol=1e-6, atol=0)
+    assert not together[~valid].any()
 
 
 def test_another_number_of_environments_is_refused():

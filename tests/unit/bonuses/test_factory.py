@@ -16,8 +16,10 @@ from optimist.bonuses import (
     RND,
     DiscreteActions,
     Elliptical,
+    EpisodicCount,
     HashCount,
     InverseDynamics,
+    Product,
     RNDConfig,
     Transitions,
     make,
@@ -40,7 +42,17 @@ def rollout():
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("acb", ACB), ("rnd", RND), ("icm", ICM), ("e3b", E3B), ("elliptical", Elliptical), ("count", HashCount)],
+    [
+        ("acb", ACB),
+        ("rnd", RND),
+        ("icm", ICM),
+        ("e3b", E3B),
+        ("elliptical", Elliptical),
+        ("count", HashCount),
+        ("episodic-count", EpisodicCount),
+        ("acb*e3b", Product),
+        ("acb * episodic-count", Product),
+    ],
 )
 def test_one_call_serves_every_name(name, kind):
     bonus = make(name, **task())
@@ -48,10 +60,10 @@ def test_one_call_serves_every_name(name, kind):
     assert bonus.compute(rollout()).shape == (4, 2)
 
 
-@pytest.mark.parametrize("name", ["acb", "rnd", "icm", "e3b", "elliptical", "count"])
+@pytest.mark.parametrize("name", ["acb", "rnd", "icm", "e3b", "elliptical", "count", "episodic-count"])
 def test_the_seed_is_used(name):
     # 40 x 40 weights in a sketch of 16 x 16: the seed of the elliptical bonus is that of its projections.
-    settings = {"code": "simhash", "bits": 4} if name == "count" else {}
+    settings = {"code": "simhash", "bits": 4} if "count" in name else {}
     first, again, other = (make(name, **(task() | {"seed": seed}), **settings) for seed in (0, 0, 1))
     for bonus in (first, again, other):
         bonus.update(rollout())
@@ -95,6 +107,19 @@ def test_what_is_made_is_what_the_constructor_makes():
     assert torch.equal(make("e3b", **task()).compute(x), E3B(embedding).compute(x))
 
 
+def test_a_product_by_name_is_the_product_of_both():
+    settings = {"acb.ensemble_size": 9, "acb.ridge": 3.0, "e3b.ridge": 0.5, "e3b.features": 7}
+    product = make("acb*e3b", **task(), **settings)
+    first, second = make("acb", **task(), ensemble_size=9, ridge=3.0), make("e3b", **task(), ridge=0.5, features=7)
+    assert torch.equal(product.compute(rollout()), first.compute(rollout()) * second.compute(rollout()))
+    product.update(rollout())
+    for bonus in (first, second):
+        bonus.update(rollout())
+    assert torch.equal(product.compute(rollout()), first.compute(rollout()) * second.compute(rollout()))
+    counts = make("acb*episodic-count", **task(), **{"episodic-count.form": "first-visit"}).compute(rollout())
+    torch.testing.assert_close(counts, make("acb", **task()).compute(rollout()))
+
+
 def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
     arguments = task()
     bonus = make("elliptical", **arguments)
@@ -110,7 +135,7 @@ def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
     [
         ("rdn", {}, "no bonus 'rdn': did you mean 'rnd'?"),
         ("counts", {}, "did you mean 'count'?"),
-        ("xyz", {}, "choose one of acb, count, e3b, elliptical, icm, rnd"),
+        ("xyz", {}, "choose one of acb, count, e3b, elliptical, episodic-count, icm, rnd"),
         ("icm", {"actions": None}, r"the bonus 'icm' needs actions: pass make\('icm', actions=..., seed=...\)"),
         ("elliptical", {"policy_network": None}, "needs policy_network"),
         ("rnd", {"learnig_rate": 1.0}, "RNDConfig has no setting 'learnig_rate': did you mean 'learning_rate'?"),
@@ -120,6 +145,14 @@ def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
         ("acb", {"ensemble_sice": 4}, "ACBConfig has no setting 'ensemble_sice': did you mean 'ensemble_size'?"),
         ("acb", {"preset": "papers"}, "there is no preset 'papers': did you mean 'paper'?"),
         ("acb", {"preset": "paper", "config": PAPER}, "give one of them"),
+        ("acb*e3c", {}, "no bonus 'e3c': did you mean 'e3b'?"),
+        ("acb*", {}, "no bonus ''"),
+        ("acb*acb", {}, r"a product has two different factors, such as 'acb\*e3b', got 'acb\*acb'"),
+        ("acb*e3b*rnd", {}, "a product has two different factors"),
+        ("acb*e3b", {"ridge": 1.0}, r"'ridge' belongs to neither factor of acb\*e3b: write acb.ridge or e3b.ridge"),
+        ("acb*e3b", {"rnd.features": 1}, r"'rnd.features' belongs to neither .* write acb.features or e3b.features"),
+        ("acb*e3b", {"acb.rigde": 1.0}, "ACBConfig has no setting 'rigde': did you mean 'ridge'?"),
+        ("acb*e3b", {"actions": None}, "the bonus 'e3b' needs actions"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(name, changes, message):

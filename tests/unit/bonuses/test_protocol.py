@@ -28,6 +28,30 @@ def test_a_rollout_knows_its_size_and_its_ends():
     assert transitions.ended.nonzero().tolist() == [[0, 1], [2, 0]]
 
 
+def test_no_episode_ends_with_a_step_that_is_not_valid():
+    always, valid = torch.ones(T, N, dtype=torch.bool), torch.tensor([[True, False]] * T)
+    assert torch.equal(Transitions(**fields(terminated=always, truncated=always, valid=valid)).ended, valid)
+
+
+def test_the_valid_steps_alone_are_in_time_order():
+    x = torch.arange(T * N).view(T, N, 1)
+    valid = torch.tensor([[True, False], [False, False], [True, True]])
+    given = fields(observations={"x": x}, next_observations={"x": x + 1}, actions=x[..., 0], valid=valid)
+    transitions = Transitions(**given)
+    alone = transitions.only_valid
+    assert alone.observations["x"].tolist() == [[[0]], [[4]], [[5]]]
+    assert alone.next_observations["x"].tolist() == [[[1]], [[5]], [[6]]]
+    assert alone.actions.tolist() == [[0], [4], [5]]
+    assert transitions.rows.tolist() == [0, 4, 5]
+    assert alone is transitions.only_valid  # the very tensors again: features held for them are found
+    everywhere, nowhere = torch.ones(2, T, N, dtype=torch.bool) & torch.tensor([True, False]).view(2, 1, 1)
+    assert Transitions(**fields(valid=nowhere)).only_valid is None
+    for valid in (None, everywhere):
+        transitions = Transitions(**fields(valid=valid))
+        assert transitions.only_valid is transitions
+        assert transitions.rows.tolist() == list(range(T * N))
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e300])
 @pytest.mark.parametrize("field", ["observations", "next_observations", "actions"])
 def test_a_value_that_is_not_finite_names_its_field(field, bad):
@@ -53,6 +77,8 @@ def test_a_value_that_is_not_finite_in_a_dict_names_its_key():
         ({"actions": torch.zeros(0, N)}, "at least one step"),
         ({"terminated": torch.zeros(T, N)}, "terminated must be a bool tensor"),
         ({"truncated": torch.zeros(N, T, dtype=torch.bool)}, r"truncated must be .* \(3, 2\), got .* \(2, 3\)"),
+        ({"valid": torch.ones(T, N)}, "valid must be a bool tensor"),
+        ({"valid": torch.ones(T, dtype=torch.bool)}, r"valid must be .* \(3, 2\), got .* \(3,\)"),
         ({"observations": torch.zeros(N, T, 4)}, r"observations must be a tensor \(3, 2, ...\)"),
         ({"next_observations": torch.zeros(T, N, 5)}, "next_observations must have the layout of observations"),
         ({"next_observations": torch.zeros(T, N, 4, dtype=torch.uint8)}, "layout of observations"),

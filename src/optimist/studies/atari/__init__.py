@@ -1,0 +1,1 @@
+"""Two Atari games without reward: unique states and raw return on a small budget."""

@@ -1,0 +1,30 @@
+"""Which games are played and for how long, at three scales that differ only in numbers."""
+
+from typing import Any
+
+from optimist.studies.training_tasks import RANDOM, REPORTED_SEEDS, Task, TrainingSettings, smoke
+
+LEARNERS = ("acb", "rnd", "icm", RANDOM)
+SKIP = 4
+"""Frames a step."""
+REFERENCE_FRAMES = 2_000_000_000
+"""The budget of RND's table. The paper takes RND's settings and does not state its own budget in words."""
+GAMES = ("Breakout-v5", "PrivateEye-v5")
+PAPER_GAMES = (*GAMES, "Qbert-v5", "Pitfall-v5", "Gravitar-v5")
+"""The games that the paper names; it played eight."""
+
+
+def games(
+    names: tuple[str, ...], total_steps: int, learners: tuple[str, ...] = LEARNERS, **changes: Any
+) -> tuple[Task, ...]:
+    """The games without reward; EnvPool on one core, for runs are played side by side."""
+    fields: dict[str, Any] = {"extrinsic_weight": 0.0, "env_options": ("num_threads=1",)} | changes
+    return tuple(Task(name.removesuffix("-v5"), name, total_steps, learners, fields) for name in names)
+
+
+SCALES = {
+    "smoke": smoke(*games(GAMES[:1], 32, ("acb", RANDOM), steps=8, warm_up_steps=0)),
+    # An hour on two cores allows some 65,000 steps a run: rollouts of 16 x 128, so that there are 32 of them.
+    "laptop": TrainingSettings(games(GAMES, 65_536, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
+    "paper": TrainingSettings(games(PAPER_GAMES, REFERENCE_FRAMES // SKIP)),
+}

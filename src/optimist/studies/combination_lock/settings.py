@@ -1,0 +1,27 @@
+"""Which locks are played and for how long, at three scales that differ only in numbers."""
+
+from optimist.studies.training_tasks import Task, TrainingSettings, smoke
+
+LEARNERS = ("acb", "rnd", "icm", "count", "none")
+AIM = 0.9
+"""The share of the last 100 episodes that must open the richer lock."""
+
+
+def lock_name(horizon: int) -> str:
+    """The name of the task."""
+    return f"lock, horizon {horizon}"
+
+
+def lock(horizon: int, steps: int) -> Task:
+    """The pair of locks with ``horizon`` steps an episode."""
+    return Task(lock_name(horizon), "CombinationLock", steps, LEARNERS, {"env_options": (f"horizon={horizon}",)})
+
+
+PUBLISHED = {(lock_name(11), "elliptical"): 0.95, (lock_name(11), "rnd"): 0.5, (lock_name(11), "none"): 0.0}
+"""Success of PC-PG's elliptical bonus (at least), of PPO + RND (about) and of PPO, in its repository."""
+
+SCALES = {
+    "smoke": smoke(lock(4, 256)),
+    "laptop": TrainingSettings((lock(6, 500_000), lock(11, 1_000_000))),
+    "paper": TrainingSettings((lock(6, 1_000_000), lock(11, 2_000_000), lock(16, 5_000_000))),
+}

@@ -1,0 +1,1 @@
+"""DeepSea: how many states are visited without reward, and how large a sea is solved with it."""

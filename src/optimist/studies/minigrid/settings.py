@@ -1,0 +1,29 @@
+"""Which levels are played and for how long, at three scales that differ only in numbers."""
+
+from optimist.studies.training_tasks import Task, TrainingSettings, smoke
+
+DOOR_KEY, MULTI_ROOM = "DoorKey-8x8", "MultiRoom-N4-S5"
+AIM = 0.9
+"""The share of the last 100 episodes that must reach the goal: then a level is solved."""
+PUBLISHED = {(DOOR_KEY, "re3"): 0.95, (DOOR_KEY, "icm"): 0.83, (DOOR_KEY, "rnd"): 0.82, (MULTI_ROOM, "none"): 0.0}
+"""Success on DoorKey-8x8 at 1M steps, tuned, second-hand; MultiRoom-N4-S5: PPO at 10M steps, SB3's zoo."""
+
+ONE_CORE = {"env_options": ("num_threads=1",)}
+"""Runs are played side by side, so EnvPool must not take all cores for each."""
+
+
+def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "count", "none")) -> Task:
+    """A key, a door and a goal, another layout every episode."""
+    return Task(DOOR_KEY, "MiniGrid-DoorKey-8x8-v0", steps, learners, ONE_CORE)
+
+
+def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-count", "count", "none")) -> Task:
+    """Four rooms behind closed doors, another layout every episode: until it is solved."""
+    return Task(MULTI_ROOM, "MiniGrid-MultiRoom-N4-S5-v0", steps, learners, ONE_CORE | {"stop_at_success": AIM})
+
+
+SCALES = {
+    "smoke": smoke(door_key(256, ("acb", "none")), multi_room(512, ("acb*episodic-count", "none"))),
+    "laptop": TrainingSettings((door_key(1_000_000), multi_room(2_000_000))),
+    "paper": TrainingSettings((door_key(1_000_000), multi_room(10_000_000))),
+}

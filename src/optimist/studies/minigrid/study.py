@@ -1,0 +1,35 @@
+"""Two levels of MiniGrid: the success rate at the end."""
+
+from functools import partial
+from pathlib import Path
+
+from optimist.reporting.learning_curves import draw_learning_curves
+from optimist.studies.minigrid.settings import AIM, PUBLISHED
+from optimist.studies.minigrid.verdict import judge
+from optimist.studies.outcome import Outcome, Progress
+from optimist.studies.training_rows import curves, failures, played, run_row, summary
+from optimist.studies.training_runs import play
+from optimist.studies.training_tasks import TrainingSettings
+
+
+def run(settings: TrainingSettings, progress: Progress, workers: int | None, folder: Path) -> Outcome:
+    """A row for each run, the final success rate by learner, the curves of success and of unique observations."""
+    results = play(settings.jobs(), folder, workers=workers, progress=progress)
+    runs = played(results)
+    rows = [run_row(run, measure="success_rate", aim=AIM) for run in runs]
+    success, states = curves(runs, "success_rate"), curves(runs, "unique_states")
+    return Outcome(
+        tables={
+            "runs": rows,
+            "summary": summary(rows, "success_rate", PUBLISHED),
+            "success_curves": success,
+            "unique_states_curves": states,
+        },
+        verdicts=judge(rows) + failures(results),
+        figures={
+            "success": partial(
+                draw_learning_curves, success, "success rate, last 100 episodes", PUBLISHED, is_share=True
+            ),
+            "unique_states": partial(draw_learning_curves, states, "unique observations", {}),
+        },
+    )

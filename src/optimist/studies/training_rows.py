@@ -1,0 +1,173 @@
+"""Rows of training runs: one a run, one a condition beside what was published, and the curves of a condition."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimist.reporting.tables import Row
+from optimist.studies.training_runs import Failed, Finished, Job, Result
+from optimist.studies.verdicts import Verdict
+
+Columns = dict[str, NDArray[np.float64]]
+Published = Mapping[tuple[str, str], float]
+"""A number from elsewhere, by task and learner."""
+
+POINTS = 60
+"""Points of a curve, at most."""
+WINDOW = 100
+"""Episodes that must have ended before a success rate counts: it is taken over the last 100."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A finished run and the columns of its ``metrics.csv``."""
+
+    job: Job
+    metrics: Columns
+
+
+def played(results: Sequence[Result]) -> list[Played]:
+    """The runs that finished; an error if none did."""
+    runs = [Played(r.job, read_metrics(r.folder / "metrics.csv")) for r in results if isinstance(r, Finished)]
+    if not runs:
+        messages = [f"{r.job.name}: {r.message}" for r in results if isinstance(r, Failed)]
+        raise ChildProcessError(f"all {len(messages)} runs failed, the first with  {messages[0] if messages else ''}")
+    return runs
+
+
+def failures(results: Sequence[Result]) -> list[Verdict]:
+    """A verdict that names the runs that failed, if any did."""
+    failed = [f"{r.job.name}: {r.message}" for r in results if isinstance(r, Failed)]
+    if not failed:
+        return []
+    measured = f"{len(failed)} of {len(results)} failed; " + "; ".join(failed)
+    return [Verdict("every run of the study finishes", measured, "does not hold")]
+
+
+def read_metrics(path: Path) -> Columns:
+    """The columns of a run's metrics; NaN where a cell is empty."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([float(row[name] or "nan") for row in rows]) for name in rows[0]}
+
+
+def run_row(run: Played, *, measure: str, aim: float) -> Row:
+    """How a run ended, the mean of ``measure`` over its steps, and when its success rate first reached ``aim``."""
+    metrics, config = run.metrics, run.job.config
+    return {
+        "task": run.job.task,
+        "learner": run.job.learner,
+        "seed": config.seed,
+        "steps": int(metrics["step"][-1]),
+        "episodes": int(metrics["episodes"][-1]),
+        "unique_states": int(metrics["unique_states"][-1]),
+        "return": float(metrics["return_mean"][-1]),
+        "success_rate": float(metrics["success_rate"][-1]),
+        "area": area(metrics["step"], metrics[measure], config.total_steps),
+        "solved_at": solved_at(metrics, aim),
+        "seconds": round(float(sum(column.sum() for name, column in metrics.items() if name.startswith("seconds/")))),
+    }
+
+
+def area(steps: NDArray[np.float64], values: NDArray[np.float64], total: int) -> float:
+    """The mean of ``values`` over ``total`` steps: each holds since the row before, the last one to the end."""
+    lengths = np.diff(np.concatenate([[0.0], steps]))
+    lengths[-1] += max(0.0, total - steps[-1])
+    known = np.isfinite(values)
+    return float(values[known] @ lengths[known] / lengths[known].sum()) if known.any() else math.nan
+
+
+def solved_at(metrics: Columns, aim: float) -> float:
+    """The first step at which the success rate of the last 100 episodes was at least ``aim``; NaN if never."""
+    reached = (metrics["success_rate"] >= aim) & (metrics["episodes"] >= WINDOW)
+    return float(metrics["step"][reached.argmax()]) if reached.any() else math.nan
+
+
+def values_of(rows: Sequence[Row], task: str, learner: str, column: str) -> list[float]:
+    """A column's values over the seeds of one condition."""
+    return [float(row[column]) for row in rows if (row["task"], row["learner"]) == (task, learner)]
+
+
+def conditions(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The pairs of task and learner, sorted by task as they come."""
+    pairs = list(dict.fromkeys((row["task"], row["learner"]) for row in rows))
+    tasks = list(dict.fromkeys(task for task, _ in pairs))
+    return sorted(pairs, key=lambda pair: tasks.index(pair[0]))
+
+
+def summary(rows: Sequence[Row], column: str, published: Published) -> list[Row]:
+    """Mean, standard error and range of ``column`` over the seeds of each condition, beside the published number.
+
+    ``known`` counts the seeds for which the column has a value: a run that never solved its task has no ``solved_at``.
+    A published learner that was not played has a row of its own.
+    """
+    result: list[Row] = []
+    for task, learner in conditions(rows):
+        values = np.array(values_of(rows, task, learner, column))
+        known = values[np.isfinite(values)]
+        result.append(
+            {
+                "task": task,
+                "learner": learner,
+                "measure": column,
+                "seeds": len(values),
+                "known": len(known),
+                "mean": float(known.mean()) if len(known) else math.nan,
+                "se": standard_error(known),
+                "lowest": float(known.min()) if len(known) else math.nan,
+                "highest": float(known.max()) if len(known) else math.nan,
+                "published": published.get((task, learner), math.nan),
+            }
+        )
+    tasks = {row["task"] for row in rows}
+    others = [pair for pair in published if pair[0] in tasks and pair not in conditions(rows)]
+    nothing = dict.fromkeys(("mean", "se", "lowest", "highest"), math.nan)
+    for task, learner in others:
+        played_by_none = {"task": task, "learner": learner, "measure": column, "seeds": 0, "known": 0}
+        result.append(played_by_none | nothing | {"published": published[task, learner]})
+    return result
+
+
+def standard_error(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """The standard error of the mean; NaN for a single value."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def curves(runs: Sequence[Played], column: str) -> list[Row]:
+    """Mean, standard error and range of ``column`` over the seeds along the steps, at most `POINTS` a condition.
+
+    A run that ended early because it had succeeded keeps its last value.
+    """
+    result: list[Row] = []
+    for pair in conditions([{"task": run.job.task, "learner": run.job.learner} for run in runs]):
+        mine = [run for run in runs if (run.job.task, run.job.learner) == pair]
+        longest = max((run.metrics["step"] for run in mine), key=lambda steps: steps[-1])
+        grid = longest[np.unique(np.linspace(0, len(longest) - 1, POINTS).round().astype(int))]
+        table = np.stack([held(run.metrics["step"], run.metrics[column], grid) for run in mine])
+        for step, values in zip(grid, table.T, strict=True):
+            known = values[np.isfinite(values)]
+            if len(known):
+                result.append(
+                    {
+                        "task": pair[0],
+                        "learner": pair[1],
+                        "step": int(step),
+                        "seeds": len(known),
+                        "mean": float(known.mean()),
+                        "se": standard_error(known),
+                        "lowest": float(known.min()),
+                        "highest": float(known.max()),
+                    }
+                )
+    return result
+
+
+def held(steps: NDArray[np.float64], values: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The last value at or before every point of ``grid``; NaN before the first."""
+    index = np.searchsorted(steps, grid, side="right") - 1
+    return np.where(index >= 0, values[np.maximum(index, 0)], math.nan)

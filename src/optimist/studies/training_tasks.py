@@ -1,0 +1,65 @@
+"""What a study of training runs is made of: tasks, who learns them, and on which seeds."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from optimist.studies.training_runs import Job
+from optimist.training.config import TrainConfig
+from optimist.training.presets import defaults_for
+
+RANDOM = "random"
+"""The learner that does not learn: the initial policy, which is nearly uniform."""
+UNTRAINED: dict[str, Any] = {"bonus": "count", "learning_rate": 1e-12}
+REPORTED_SEEDS = (100, 101, 102, 103, 104)
+"""Seeds 0 to 9 are for tuning."""
+SMALL_ROLLOUTS: dict[str, Any] = {"environments": 4, "steps": 32, "epochs": 1, "minibatches": 2, "warm_up_steps": 32}
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment, its budget and its learners. Each is a bonus (``none`` is none), or ``random``.
+
+    A learner is trained with the preset of the environment, in which ``changes`` replaces fields for all and ``own``
+    those of one learner.
+    """
+
+    name: str
+    env: str
+    total_steps: int
+    learners: tuple[str, ...]
+    changes: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        strangers = sorted(self.own.keys() - set(self.learners))
+        if strangers:
+            raise ValueError(f"{self.name} has fields for {', '.join(strangers)}, which is none of {self.learners}")
+
+    def config(self, learner: str, seed: int) -> TrainConfig:
+        """Everything that the run of ``learner`` depends on."""
+        own = (UNTRAINED if learner == RANDOM else {"bonus": learner}) | self.own.get(learner, {})
+        fields: dict[str, Any] = self.changes | own | {"total_steps": self.total_steps, "seed": seed}
+        return replace(defaults_for(self.env), **fields)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Everything that a study depends on: every learner of every task on every seed."""
+
+    tasks: tuple[Task, ...]
+    seeds: tuple[int, ...] = REPORTED_SEEDS
+
+    def jobs(self) -> list[Job]:
+        """The runs, seed by seed: a study that is interrupted has something of every learner."""
+        return [
+            Job(task.name, learner, task.config(learner, seed))
+            for seed in self.seeds
+            for task in self.tasks
+            for learner in task.learners
+        ]
+
+
+def smoke(*tasks: Task) -> TrainingSettings:
+    """The tasks in small rollouts on two seeds: seconds, and nothing is learned."""
+    small = tuple(replace(task, changes=SMALL_ROLLOUTS | task.changes) for task in tasks)
+    return TrainingSettings(small, seeds=REPORTED_SEEDS[:2])

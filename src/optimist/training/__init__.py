@@ -1,0 +1,1 @@
+"""Training: PPO with two value heads, environments, rollouts, metrics, checkpoints: runs that survive anything."""

@@ -1,0 +1,150 @@
+"""Gymnasium's environments under the contract of `Environments`: any id, and any vector environment you have."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from optimist.seeding import require_seed, split
+from optimist.training.environments.protocol import Step, replaced, require_count
+from optimist.training.environments.spaces import (
+    ActionWriter,
+    observation_reader,
+    options_without,
+    spread_seeds,
+    success_return_of,
+)
+
+
+class GymnasiumVector:
+    """A ``gymnasium.vector.VectorEnv`` in any of its three autoreset modes.
+
+    SAME_STEP: the true successor is ``infos["final_obs"]``. DISABLED: ended episodes are reset here, at once.
+    NEXT_STEP: the step after an end only resets and ignores its action, which `Step.valid` says. ``observation_key``
+    chooses a key of a Dict. The state of Python environments is not saved: `state_dict` is None.
+    """
+
+    def __init__(
+        self, envs: VectorEnv, *, observation_key: str | None = None, success_return: float | None = None
+    ) -> None:
+        mode = envs.metadata.get("autoreset_mode")
+        if not isinstance(mode, AutoresetMode):
+            raise ValueError(
+                f"{envs} must say in metadata['autoreset_mode'] how it starts new episodes, got {mode!r}: "
+                "set it to a gymnasium.vector.AutoresetMode, or the true final observations cannot be told"
+            )
+        self._envs, self._mode = envs, mode
+        self._read = observation_reader(envs.single_observation_space, key=observation_key)
+        self._write = ActionWriter(envs.single_action_space)
+        self.count, self.success_return = require_count(envs.num_envs), success_return
+        self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
+        self.actions = self._write.kind()
+        self._resetting = np.zeros(self.count, bool)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """The first observations."""
+        (number,) = spread_seeds(split(seed, "environments"), 1)
+        self._resetting = np.zeros(self.count, bool)
+        return self._copied(self._envs.reset(seed=number)[0])
+
+    def step(self, actions: np.ndarray) -> Step:
+        """The answer to ``actions``."""
+        raw, rewards, terminated, truncated, infos = self._envs.step(self._write(actions))
+        rewards = np.array(rewards, np.float32)
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        observations, ended = self._copied(raw), terminated | truncated
+        if self._mode is AutoresetMode.NEXT_STEP:
+            valid = ~self._resetting
+            self._resetting = ended & valid
+            return Step(observations, observations, rewards * valid, terminated & valid, truncated & valid, valid=valid)
+        successors = observations
+        if ended.any() and self._mode is AutoresetMode.DISABLED:
+            observations = self._copied(self._envs.reset(options={"reset_mask": ended})[0])  # all, these ones anew
+        elif ended.any():
+            successors = replaced(observations, ended, self._finals(infos, ended))
+        return Step(observations, successors, rewards, terminated, truncated)
+
+    def state_dict(self) -> None:
+        """None: a Python environment's state is its own; a run that resumes restarts the environments."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+        """An error: there is no state to load."""
+        raise NotImplementedError(
+            "Gymnasium's environments cannot be restored: call reset(seed) with a seed of its own"
+        )
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._envs.close()
+
+    def _copied(self, raw: Any) -> np.ndarray:
+        return np.array(self._read(raw))  # a vector environment may write its next answer into the same buffer
+
+    def _finals(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
+        if "final_obs" not in infos:
+            raise RuntimeError(
+                "an episode ended without infos['final_obs'], which a SAME_STEP vector environment must give: "
+                "the true final observation is needed"
+            )
+        finals = [infos["final_obs"][i] for i in np.flatnonzero(ended)]
+        key = self._read.key
+        return self._read(np.stack(finals) if key is None else {key: np.stack([final[key] for final in finals])})
+
+
+class FixedLevel(gymnasium.Wrapper):
+    """An environment whose every episode starts from the seed ``level``: one layout, and the same chances in it."""
+
+    def __init__(self, env: gymnasium.Env, level: int) -> None:
+        super().__init__(env)
+        self._level = level
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """The first observation of the level; ``seed`` is not read."""
+        return self.env.reset(seed=self._level, options=options)
+
+
+def make_gymnasium(env_id: str, *, count: int, options: Mapping[str, Any]) -> GymnasiumVector:
+    """``count`` environments of a Gymnasium id, one after the other in this process.
+
+    Options of ours: ``level`` (see `FixedLevel`), ``observation_key`` (of a Dict). All others, such as
+    ``max_episode_steps`` or those of the environment itself, go to ``gymnasium.make``.
+    """
+    level = options.get("level")
+    key = options.get("observation_key", "image" if env_id.startswith(("MiniGrid-", "BabyAI-")) else None)
+    own = options_without(options, "level", "observation_key")
+    # Of the three modes DISABLED is the one where an environment that writes into its own observation stays right.
+    envs = SyncVectorEnv([_maker(env_id, level, own)] * require_count(count), autoreset_mode=AutoresetMode.DISABLED)
+    spec = envs.envs[0].spec
+    limit, threshold = (None, None) if spec is None else (spec.max_episode_steps, spec.reward_threshold)
+    success = success_return_of(env_id, limit=limit, threshold=threshold)
+    return GymnasiumVector(envs, observation_key=key, success_return=success)
+
+
+def is_registered(env_id: str) -> bool:
+    """Whether Gymnasium knows ``env_id``; the package minigrid is imported for an id of its own."""
+    return env_id in registered_ids(with_minigrid=env_id.startswith(("MiniGrid-", "BabyAI-")))
+
+
+def registered_ids(*, with_minigrid: bool = False) -> list[str]:
+    """Every id that Gymnasium knows."""
+    if with_minigrid:
+        try:
+            import minigrid  # noqa: F401  importing it registers its environments
+        except ImportError as error:
+            raise ImportError(
+                "MiniGrid with a fixed level needs the package minigrid: pip install 'optimist[rl]'"
+            ) from error
+    return list(gymnasium.registry)
+
+
+def _maker(env_id: str, level: int | None, options: Mapping[str, Any]) -> Callable[[], gymnasium.Env]:
+    def made() -> gymnasium.Env:
+        try:
+            env = gymnasium.make(env_id, disable_env_checker=True, **options)
+        except TypeError as error:
+            raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
+        return env if level is None else FixedLevel(env, require_seed(level))
+
+    return made

@@ -1,0 +1,114 @@
+"""From an id to environments: ours, EnvPool's, Gymnasium's, or the user's own factory."""
+
+import difflib
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from gymnasium.vector import VectorEnv
+
+from optimist.training.environments.combination_lock import CombinationLock
+from optimist.training.environments.deep_sea import DeepSea
+from optimist.training.environments.frozen_lake import MAPS, FrozenLake
+from optimist.training.environments.gymnasium_vector import (
+    GymnasiumVector,
+    is_registered,
+    make_gymnasium,
+    registered_ids,
+)
+from optimist.training.environments.protocol import Environments, require_count
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
+OURS = ("DeepSea-30", "CombinationLock", *MAPS)
+
+
+def make(env_id: str, *, count: int, options: Mapping[str, Any] = NO_OPTIONS) -> Environments:
+    """``count`` environments called ``env_id``, not yet started: `reset` does that.
+
+    - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorised.
+    - Any id of EnvPool's or Gymnasium's: EnvPool where it has the id, unless the option ``level`` (an integer: every
+      episode starts from this seed, so with the same layout) asks for Gymnasium. ``gymnasium:ID`` and ``envpool:ID``
+      force one. EnvPool's FrozenLake has other options than Gymnasium's: the plain id is Gymnasium's.
+    - ``package.module:function``: imports your module and calls ``function(count, **options)``, which returns
+      `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
+
+    ``options`` go to whoever makes the environments; an unknown one is an error there.
+    """
+    require_count(count)
+    source, _, name = env_id.rpartition(":")
+    if source == "envpool":
+        return _envpool(name, count, options)
+    if source == "gymnasium":
+        return _gymnasium(name, count, options)
+    if source:
+        return _custom(env_id, count, options)
+    ours = _ours(env_id)
+    if ours is not None:
+        return _called(ours, env_id, count, options)
+    if any(option in options for option in GYMNASIUM_ONLY) or env_id.startswith("FrozenLake"):
+        return _gymnasium(env_id, count, options)
+    from optimist.training.environments.envpool_pool import known_ids
+
+    return (_envpool if env_id in known_ids() else _gymnasium)(env_id, count, options)
+
+
+def _ours(env_id: str) -> Callable[..., Environments] | None:
+    if env_id == "CombinationLock":
+        return CombinationLock
+    if env_id in MAPS:
+        return partial(FrozenLake, MAPS[env_id].rows, max_episode_steps=MAPS[env_id].max_episode_steps)
+    size = re.fullmatch(r"DeepSea-(\d+)", env_id)
+    return None if size is None else partial(DeepSea, int(size[1]))
+
+
+def _called(factory: Callable[..., Environments], env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+    try:
+        return factory(count=count, **options)
+    except TypeError as error:
+        raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
+
+
+def _envpool(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+    from optimist.training.environments.envpool_pool import EnvPool, known_ids
+
+    if env_id not in known_ids():
+        raise _unknown(env_id)
+    return EnvPool(env_id, count=count, options=options)
+
+
+def _gymnasium(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+    if not is_registered(env_id):
+        raise _unknown(env_id)
+    return make_gymnasium(env_id, count=count, options=options)
+
+
+def _custom(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+    module, _, function = env_id.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{env_id} must name a function as package.module:function, and could not be imported ({error}): "
+            "is the module installed or on PYTHONPATH?"
+        ) from error
+    made = factory(count, **options)
+    made = GymnasiumVector(made) if isinstance(made, VectorEnv) else made
+    if not hasattr(made, "observation_shape") or made.count != count:
+        raise ValueError(
+            f"{env_id} must return {count} environments as optimist.training.environments.Environments or "
+            f"gymnasium.vector.VectorEnv, got {made!r}"
+        )
+    return made
+
+
+def _unknown(env_id: str) -> ValueError:
+    from optimist.training.environments.envpool_pool import known_ids
+
+    known = {name.lower(): name for name in (*registered_ids(), *known_ids(), *OURS)}
+    near = [known[match] for match in difflib.get_close_matches(env_id.lower(), known, n=5)]
+    hint = f"did you mean {', '.join(near)}?" if near else "see envpool.list_all_envs() and gymnasium.pprint_registry()"
+    return ValueError(f"no environment is called {env_id!r}: {hint}")

@@ -1,0 +1,105 @@
+"""PPO's losses, and one update of the agent by a rollout."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from optimist.training.config import TrainConfig
+from optimist.training.distributions import Distribution
+from optimist.training.networks import Agent
+from optimist.training.rollout import NotFinite
+
+HEADS = ("extrinsic", "intrinsic")
+SMALLEST_DEVIATION = 1e-4  # of returns: heads that learn nothing but zeros keep finite units
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column a value head."""
+
+    observations: Tensor
+    actions: Tensor
+    log_probabilities: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def rows(self, index: Tensor, device: torch.device) -> "Batch":
+        """The chosen steps, on ``device``."""
+        return Batch(*(part[index].to(device) for part in vars(self).values()))
+
+
+def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """``-mean min(r A, clamp(r, 1 - clip, 1 + clip) A)`` with ``r = exp(log_ratio)``.
+
+    Paper: Schulman et al. 2017, equation 7.
+    """
+    ratio = log_ratio.exp()
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
+
+
+@torch.enable_grad()
+def update_agent(
+    agent: Agent,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    config: TrainConfig,
+    distribution: Distribution,
+    *,
+    heads: tuple[bool, bool],
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Mean losses, entropy, KL and clipped share over all steps of Adam on a rollout.
+
+    ``heads`` says which value heads are trained: a signal of weight 0 must not reach the shared trunk.
+    """
+    device = agent.values.weight.device
+    trained = torch.tensor(heads, dtype=torch.float32, device=device)
+    sums = torch.zeros(6, device=device)
+    updates = 0
+    for _ in range(config.epochs):
+        order = torch.randperm(len(batch.actions), generator=generator)
+        for index in order.tensor_split(config.minibatches):
+            part = batch.rows(index, device)
+            outputs, values = agent(part.observations)
+            log_ratio = distribution.log_probability(outputs, part.actions) - part.log_probabilities
+            gain = part.advantages
+            if config.normalise_advantages:
+                gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
+            policy_loss = clipped_surrogate(log_ratio, gain, config.clip)
+            value_losses = ((values - part.returns) / agent.value_deviation).square().mean(0) * trained
+            entropy = distribution.entropy(outputs).mean()
+            loss = policy_loss + config.value_weight * value_losses.sum() - config.entropy_weight * entropy
+            optimizer.zero_grad()
+            loss.backward()
+            if config.max_gradient_norm:
+                nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
+            optimizer.step()
+            with torch.no_grad():
+                kl = (log_ratio.exp() - 1 - log_ratio).mean()
+                clipped = ((log_ratio.exp() - 1).abs() > config.clip).float().mean()
+                sums += torch.stack([policy_loss, value_losses[0], value_losses[1], entropy, kl, clipped])
+            updates += 1
+    if not bool(torch.isfinite(sums).all()):
+        raise NotFinite("a loss of PPO is not finite")
+    names = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
+    return dict(zip(names, (sums / updates).tolist(), strict=True))
+
+
+@torch.no_grad()
+def track_returns(agent: Agent, returns: Tensor, rate: float) -> None:
+    """Move the units of the value heads towards the mean and deviation of ``returns``, (n, 2), by ``rate``.
+
+    Paper: van Hasselt et al. 2016 (PopArt), equations 6 to 8. A bonus falls by orders of magnitude while a run lasts;
+    in fixed units Adam's steps become too coarse for it.
+    """
+    mean = agent.value_mean + rate * (returns.mean(0) - agent.value_mean)
+    square = agent.value_deviation.square() + agent.value_mean.square()
+    square = square + rate * (returns.square().mean(0) - square)
+    agent.rescale_values(mean, (square - mean.square()).clamp_min(SMALLEST_DEVIATION**2).sqrt())
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """``1 - Var(returns - values) / Var(returns)``: 1 is perfect, 0 as good as a constant; NaN for constant returns."""
+    variance = returns.var(correction=0)
+    return float(1 - (returns - values).var(correction=0) / variance) if variance > 0 else float("nan")

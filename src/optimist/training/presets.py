@@ -1,0 +1,51 @@
+"""What a family of environments is trained with: `TrainConfig` with other numbers, and why."""
+
+from dataclasses import replace
+
+from optimist.training.config import TrainConfig
+
+ATARI = TrainConfig()
+"""RND's own numbers."""
+
+GRID = TrainConfig(
+    extrinsic_weight=1.0,  # sparse rewards of at most 1, not counted in tens as Atari's
+    extrinsic_discount=0.99,  # episodes of hundreds of steps at most
+    clip_rewards=False,  # already in 0 .. 1
+    environments=16,
+    steps=128,
+    minibatches=8,
+    learning_rate=1e-3,  # a network of 40,000 weights
+    clip=0.2,
+    entropy_weight=0.01,
+    value_scale_rate=0.1,  # bonuses fall by orders of magnitude within a short run
+    normalise_advantages=True,  # no clipped rewards that would set the scale
+    max_gradient_norm=0.5,
+    warm_up_steps=128,
+    checkpoint_every=200_000,
+)
+"""MiniGrid and other small grids. Ours, after the numbers usual for them (rl-starter-files, SB3's zoo)."""
+
+VECTOR = replace(GRID, environments=16, steps=128, checkpoint_every=200_000)
+"""Vectors and discrete states: classic control, FrozenLake, the combination lock."""
+
+DEEP_SEA = replace(VECTOR, environments=32, steps=64)
+"""DeepSea: episodes are short, so are rollouts."""
+
+
+def defaults_for(env: str) -> TrainConfig:
+    """The numbers of the family that ``env`` belongs to, with ``env`` set."""
+    name = env.rpartition(":")[2] if env.startswith(("envpool:", "gymnasium:")) else env
+    if name.startswith("DeepSea"):
+        family = DEEP_SEA
+    elif name.startswith(("MiniGrid", "BabyAI")):
+        family = GRID
+    elif is_atari(name):
+        family = ATARI
+    else:
+        family = VECTOR
+    return replace(family, env=env)
+
+
+def is_atari(env: str) -> bool:
+    """Whether ``env`` is one of EnvPool's Atari games, or an image environment that is trained like one."""
+    return env.endswith("-v5") or env.startswith("ALE/")

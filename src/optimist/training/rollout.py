@@ -1,0 +1,135 @@
+"""T steps of N environments under the current policy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from optimist.bonuses.protocol import Transitions
+from optimist.training.distributions import Distribution
+from optimist.training.environments.protocol import Environments
+from optimist.training.metrics import Episodes, Stopwatch
+from optimist.training.networks import Agent
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """What was seen and done. Shapes: transitions (T, N, ...); the others (T, N), values with a last axis of 2 heads.
+
+    ``next_values`` are of what is acted on next, the first state of a new episode included; ``successor_values`` of
+    the true successor, which at a truncated step is the final observation.
+    """
+
+    transitions: Transitions
+    rewards: Tensor
+    log_probabilities: Tensor
+    values: Tensor
+    next_values: Tensor
+    successor_values: Tensor
+
+
+class NotFinite(ArithmeticError):
+    """A number that is NaN or infinite came out of an environment or a loss: the run stops here."""
+
+
+@torch.no_grad()
+def collect(
+    agent: Agent,
+    environments: Environments,
+    observations: np.ndarray,
+    *,
+    steps: int,
+    cut: bool,
+    distribution: Distribution,
+    generator: torch.Generator,
+    episodes: Episodes,
+    watch: Stopwatch,
+    first_step: int,
+) -> tuple[Rollout, np.ndarray]:
+    """A rollout from ``observations`` on, and the observations to act on next.
+
+    With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
+    """
+    count, device = environments.count, agent.values.weight.device
+    shape, dtype = observations.shape[1:], torch.from_numpy(observations[:0]).dtype
+    seen = torch.empty((steps, count, *shape), dtype=dtype)
+    successors = torch.empty_like(seen)
+    rewards, logs = torch.empty(steps, count), torch.empty(steps, count)
+    values = torch.empty(steps, count, 2)
+    ended = torch.zeros(2, steps, count, dtype=torch.bool)
+    valid = torch.ones(steps, count, dtype=torch.bool)
+    actions: list[Tensor] = []
+    for t in range(steps):
+        with watch.time("inference"):
+            seen[t] = torch.from_numpy(observations)
+            outputs, values_now = agent(seen[t].to(device))
+            action = distribution.sample(outputs, generator=generator)
+            logs[t] = distribution.log_probability(outputs, action)
+            values[t] = values_now
+            actions.append(action.cpu())
+        with watch.time("environment"):
+            step = environments.step(actions[-1].numpy())
+        with watch.time("bookkeeping"):
+            _require_finite(step.successors, step.rewards, first_step + (t + 1) * count)
+            successors[t] = torch.from_numpy(step.successors)
+            rewards[t] = torch.from_numpy(step.rewards)
+            ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
+            if step.valid is not None:
+                valid[t] = torch.from_numpy(step.valid)
+            episodes.add(step.rewards, step.terminated | step.truncated, step.valid)
+            observations = step.observations
+    terminated, truncated = ended
+    if cut:
+        truncated[-1] |= ~terminated[-1]
+    with watch.time("inference"):
+        last_values = agent(torch.from_numpy(observations).to(device))[1].cpu()
+        next_values = following(values, last_values, valid)
+        successor_values = next_values.clone()
+        if bool(truncated.any()):
+            successor_values[truncated] = agent(successors[truncated].to(device))[1].cpu()
+    some_invalid = None if bool(valid.all()) else valid
+    transitions = Transitions(seen, torch.stack(actions), successors, terminated, truncated, some_invalid)
+    return Rollout(transitions, rewards, logs, values, next_values, successor_values), observations
+
+
+def random_play(
+    environments: Environments,
+    observations: np.ndarray,
+    *,
+    steps: int,
+    distribution: Distribution,
+    generator: torch.Generator,
+) -> tuple[Transitions, np.ndarray]:
+    """The transitions of uniformly random (or standard normal) actions, and the observations after them."""
+    indifferent = torch.zeros(environments.count, distribution.outputs)
+    seen, actions, answers = [], [], []
+    for _ in range(steps):
+        seen.append(observations)
+        actions.append(distribution.sample(indifferent, generator=generator))
+        answers.append(environments.step(actions[-1].numpy()))
+        observations = answers[-1].observations
+    valid = [np.ones(environments.count, bool) if step.valid is None else step.valid for step in answers]
+    parts = (seen, [step.successors for step in answers], [step.terminated for step in answers],
+             [step.truncated for step in answers], valid)  # fmt: skip
+    before, after, terminated, truncated, real = (torch.from_numpy(np.stack(part)) for part in parts)
+    return Transitions(before, torch.stack(actions), after, terminated, truncated, real), observations
+
+
+def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
+    """The values of what is acted on next; steps that are not valid are skipped. Shapes: (T, N, 2), (N, 2) -> (T, N, 2)."""
+    result = torch.cat([values[1:], last.unsqueeze(0)])
+    if not bool(valid.all()):
+        for t in range(len(values) - 2, -1, -1):
+            result[t] = torch.where(valid[t + 1].unsqueeze(1), result[t], result[t + 1])
+    return result
+
+
+def _require_finite(observations: np.ndarray, rewards: np.ndarray, step: int) -> None:
+    for name, values in (("observation", observations), ("reward", rewards)):
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            where = sorted(set(np.argwhere(~np.isfinite(values))[:, 0].tolist()))
+            raise NotFinite(
+                f"the {name} of environment {where[0]} is not finite at step {step:,}: look into the environment; "
+                "the run can be resumed from its last checkpoint"
+            )

@@ -1,0 +1,138 @@
+"""A run on disk: one folder with its configuration, metrics and checkpoints, which survives anything and goes on."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import optimist
+from optimist.training import checkpoints
+from optimist.training.config import TrainConfig
+from optimist.training.metrics import MetricsLog
+from optimist.training.ppo import Trainer
+
+Tell = Callable[[int, int, Mapping[str, float]], None]
+"""Told (steps done, steps in all, metrics) after every rollout."""
+
+
+class Interrupted(Exception):
+    """The run was asked to stop; its checkpoint is written and it can be resumed."""
+
+
+def train(config: TrainConfig, folder: Path, *, tell: Tell = lambda *_: None) -> Path:
+    """The folder of a finished run: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
+
+    A first checkpoint is written before the first step, so that a folder that cannot hold one is known at once and a
+    run killed at any moment can be resumed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(resolved(config))
+    trainer.start()
+    log = MetricsLog(folder)
+    write_config(folder, trainer.config)
+    _save(folder, trainer, log)
+    return _run(trainer, log, folder, tell)
+
+
+def resume(folder: Path, *, total_steps: int | None = None, tell: Tell = lambda *_: None) -> Path:
+    """The folder of a run that went on from its newest intact checkpoint to its end, or to ``total_steps``."""
+    config = read_config(folder)
+    if total_steps is not None:
+        config = replace(config, total_steps=total_steps)
+    step, state = checkpoints.newest(folder / "checkpoints")
+    trainer = Trainer(config)
+    trainer.load_state_dict(state["trainer"])
+    if trainer.step != step:
+        raise ValueError(f"the checkpoint of step {step} in {folder} holds step {trainer.step}: it was renamed")
+    write_config(folder, config)
+    return _run(trainer, MetricsLog.resume(folder, state["log"]), folder, tell)
+
+
+def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> Path:
+    """Rollouts until the end, a checkpoint whenever one is due. Asked to stop, it writes one after the next rollout.
+
+    Environments whose state cannot be saved are restarted at every checkpoint, in a run that is never interrupted too:
+    so a resumed run and an uninterrupted one are the same.
+    """
+    total, every, size = trainer.config.total_steps, trainer.config.checkpoint_every, trainer.config.rollout_steps
+    with stop_requests() as stopping, log:
+        while trainer.step < total and not trainer.succeeded:
+            after = trainer.step + size
+            last = after >= total or stopping.is_set()
+            due = last or after // every > trainer.step // every
+            metrics = trainer.iterate(cut=due and trainer.restarts_environments)
+            log.write(trainer.step, metrics)
+            tell(trainer.step, total, metrics)
+            if due or trainer.succeeded:
+                if trainer.restarts_environments:
+                    trainer.restart_environments()
+                _save(folder, trainer, log)
+            if last and trainer.step < total and not trainer.succeeded:
+                raise Interrupted(
+                    f"stopped at step {trainer.step:,} of {total:,}; go on with  optimist resume {folder}"
+                )
+    trainer.environments.close()
+    return folder
+
+
+def _save(folder: Path, trainer: Trainer, log: MetricsLog) -> None:
+    checkpoints.save(
+        folder / "checkpoints", trainer.step, {"trainer": trainer.state_dict(), "log": log.state_dict()}
+    )
+
+
+@contextmanager
+def stop_requests() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one interrupts at once. Only in the main thread."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        asked.set()
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def resolved(config: TrainConfig) -> TrainConfig:
+    """``config`` with the number of threads of this machine, so that a resumed run computes with as many."""
+    return replace(config, threads=config.threads or os.cpu_count() or 1)
+
+
+def write_config(folder: Path, config: TrainConfig) -> None:
+    """Writes ``config.json``, as a whole or not at all."""
+    text = json.dumps({"optimist": optimist.__version__, **asdict(config)}, indent=2) + "\n"
+    temporary = folder / "config.json.tmp"
+    temporary.write_text(text)
+    temporary.replace(folder / "config.json")
+
+
+def read_config(folder: Path) -> TrainConfig:
+    """The configuration of the run in ``folder``."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no run in {folder}: config.json is missing")
+    try:
+        stored: Any = json.loads(path.read_text())
+        names = {field.name for field in fields(TrainConfig)}
+        if not isinstance(stored, dict) or stored.keys() - {"optimist"} != names:
+            raise ValueError(f"it must have the entries {sorted(names)}")
+        stored.pop("optimist", None)
+        return TrainConfig(**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"{path} is not the configuration of a run: {problem}") from None

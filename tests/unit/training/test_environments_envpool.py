@@ -1,0 +1,164 @@
+"""EnvPool's real environments: true final observations, no lost action, seeds, Atari as RND has it."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from optimist.training.environments.envpool_pool import ATARI, EnvPool
+
+
+def pool(env_id, count=4, **options):
+    return EnvPool(env_id, count=count, options=options)
+
+
+def stream(envs, seed, steps, rng_seed=0):
+    """All that ``steps`` random actions show."""
+    rng = np.random.default_rng(rng_seed)
+    seen = [envs.reset(seed)]
+    for _ in range(steps):
+        step = envs.step(rng.integers(envs.actions.n, size=envs.count))
+        seen += [step.observations, step.successors, step.rewards, step.terminated, step.truncated]
+    envs.close()
+    return seen
+
+
+def alike(left, right):
+    return all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
+
+
+def test_every_transition_of_cart_pole_obeys_physics_and_none_is_lost_at_an_end():
+    envs, slow = pool("CartPole-v1", max_episode_steps=15), gymnasium.make("CartPole-v1").unwrapped
+    slow.reset(seed=0)
+    before, rng, terminations, truncations = envs.reset(1), np.random.default_rng(0), 0, 0
+    for _ in range(80):
+        actions = rng.integers(2, size=4)
+        step = envs.step(actions)
+        for i in range(4):
+            slow.state, slow.steps_beyond_terminated = tuple(before[i].astype(float)), None
+            after, _, terminated, _, _ = slow.step(int(actions[i]))
+            np.testing.assert_allclose(step.successors[i], after, atol=1e-5)
+            assert step.terminated[i] == (terminated and not step.truncated[i])
+        ended = step.terminated | step.truncated
+        assert (np.abs(step.observations[ended]) <= 0.05).all()  # CartPole starts in +-0.05
+        np.testing.assert_array_equal(step.observations[~ended], step.successors[~ended])
+        assert (step.successors is step.observations) == (not ended.any())
+        terminations, truncations = terminations + step.terminated.sum(), truncations + step.truncated.sum()
+        before = step.observations
+    assert terminations > 3
+    assert truncations > 3
+    envs.close()
+
+
+def test_the_seed_alone_decides_the_stream_whatever_the_threads():
+    one = stream(pool("CartPole-v1", num_threads=1), 3, 60)
+    assert alike(one, stream(pool("CartPole-v1", num_threads=2), 3, 60))
+    assert not np.array_equal(one[0], stream(pool("CartPole-v1"), 4, 1)[0])
+    envs = pool("CartPole-v1")
+    assert alike(stream(envs, 3, 20), stream(envs, 3, 20))
+
+
+def test_arrays_once_given_never_change():
+    envs = pool("CartPole-v1")
+    given = [envs.reset(0)] + [envs.step(np.ones(4, np.int64)).observations for _ in range(30)]
+    kept = [array.copy() for array in given]
+    for _ in range(100):
+        envs.step(np.zeros(4, np.int64))
+    assert alike(given, kept)
+    envs.close()
+
+
+def test_minigrid_is_its_image_and_pays_above_zero_at_the_goal_only():
+    envs = pool("MiniGrid-Empty-5x5-v0", count=2)
+    first = envs.reset(0)
+    assert (envs.observation_shape, envs.observation_dtype) == ((3, 7, 7), np.uint8)
+    assert (first.shape, first.dtype, first.flags.c_contiguous) == ((2, 3, 7, 7), np.uint8, True)
+    assert first[0, 0].max() <= 10  # channel 0 holds object types, 0 .. 10
+    np.testing.assert_array_equal(first[0, 2], np.zeros((7, 7)))  # channel 2 door states
+    for action in (2, 2, 1, 2):
+        step = envs.step(np.array([action, 0]))
+        assert not step.rewards.any()
+    step = envs.step(np.array([2, 0]))  # two steps right, turn, two down: the goal
+    assert step.rewards[0] > envs.success_return
+    assert step.terminated.tolist() == [True, False]
+    np.testing.assert_array_equal(step.observations[0], first[0])
+    assert (step.successors[0] != first[0]).any()
+    envs.close()
+
+
+def test_minigrid_truncates_at_its_limit():
+    envs = pool("MiniGrid-Empty-5x5-v0", count=1, max_episode_steps=6)
+    envs.reset(0)
+    steps = [envs.step(np.array([0])) for _ in range(6)]
+    assert [bool(step.truncated[0]) for step in steps] == [False] * 5 + [True]
+    assert not any(step.terminated[0] for step in steps)
+    envs.close()
+
+
+def test_atari_is_that_of_rnd():
+    envs = pool("Breakout-v5", count=2, max_episode_steps=20)
+    assert envs._options == dict(ATARI) | {"max_episode_steps": 20, "num_threads": envs._options["num_threads"]}
+    assert ATARI["repeat_action_probability"] == 0.25
+    assert ATARI["max_episode_steps"] * ATARI["frame_skip"] == 18_000
+    first = envs.reset(0)
+    assert (first.shape, first.dtype) == ((2, 4, 84, 84), np.uint8)
+    assert envs.success_return is None
+    np.testing.assert_array_equal(first[0], first[1])  # no random start
+    before, same = first, []
+    for t in range(45):
+        step = envs.step(np.array([1 if t % 20 == 0 else 2 + t % 2] * 2))
+        np.testing.assert_array_equal(step.successors[:, :3], before[:, 1:])  # frames slide, also into the final stack
+        assert step.truncated.all() == (t % 20 == 19)
+        same.append(np.array_equal(step.successors[0], step.successors[1]))
+        before = step.observations
+    assert not all(same)  # sticky actions differ from environment to environment
+    envs.close()
+
+
+def test_an_atari_game_starts_alike_everywhere_and_waits_for_the_player():
+    moving = pool("Freeway-v5", count=6)  # its cars drive from the first frame on, so random no-ops would show
+    first = moving.reset(0)
+    assert (first == first[:1]).all()
+    waiting = pool("Breakout-v5", count=2)
+    first = waiting.reset(0)
+    for _ in range(8):  # no ball is served as long as nobody fires
+        np.testing.assert_array_equal(waiting.step(np.zeros(2, np.int64)).successors, first)
+    moving.close()
+    waiting.close()
+
+
+def test_continuous_actions_are_clipped():
+    wild, tame = pool("Pendulum-v1", count=3), pool("Pendulum-v1", count=3)
+    np.testing.assert_array_equal(wild.reset(2), tame.reset(2))
+    for sign in (1, -1, 1):
+        far, near = wild.step(np.full((3, 1), 50.0 * sign)), tame.step(np.full((3, 1), 2.0 * sign))
+        np.testing.assert_array_equal(far.successors, near.successors)
+        np.testing.assert_array_equal(far.rewards, near.rewards)
+    wild.close()
+    tame.close()
+
+
+def test_success_is_reaching_the_flag():
+    assert pool("MountainCar-v0").success_return == -200
+    assert pool("MountainCar-v0", max_episode_steps=500).success_return == -500
+    assert pool("CartPole-v1").success_return == 475
+    assert pool("Pendulum-v1").success_return is None
+
+
+def test_bad_options_are_refused_before_anything_starts():
+    with pytest.raises(ValueError, match=r"got \['colour'\]: for an option of Gymnasium's write gymnasium:CartPole-v1"):
+        pool("CartPole-v1", colour="blue")
+    with pytest.raises(ValueError, match="noop_max must be at least 1"):
+        pool("Breakout-v5", noop_max=0)
+    with pytest.raises(ValueError, match=r"got \['seed'\]"):
+        pool("CartPole-v1", seed=3)
+    with pytest.raises(RuntimeError, match="reset"):
+        pool("CartPole-v1").step(np.zeros(4, np.int64))
+
+
+def test_there_is_no_state_to_save():
+    envs = pool("CartPole-v1")
+    assert envs.state_dict() is None
+    with pytest.raises(NotImplementedError, match="reset"):
+        envs.load_state_dict({})
+    envs.close()
+    envs.close()

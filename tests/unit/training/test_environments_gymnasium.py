@@ -1,0 +1,275 @@
+"""Gymnasium's environments: a counter with known answers through every autoreset mode, fixed levels, spaces."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, MultiDiscrete
+from gymnasium.spaces import Dict as DictSpace
+from gymnasium.spaces import Discrete as DiscreteSpace
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from optimist.bonuses import ContinuousActions, Discrete, DiscreteActions, MultiDiscreteActions
+from optimist.training.environments import GymnasiumVector, make
+from optimist.training.environments.gymnasium_vector import make_gymnasium
+
+LENGTHS = (2, 3, 5)
+
+
+class Counter(gymnasium.Env):
+    """Observes (episode, step), pays the action. Even episodes terminate after ``length`` steps, odd ones truncate."""
+
+    observation_space = Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = DiscreteSpace(4)
+
+    def __init__(self, length=3, *, in_place=False):
+        self.length, self.in_place = length, in_place
+        self.episode, self.now = -1, np.zeros(2, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode = 0 if seed is not None else self.episode + 1
+        return self._observed(0), {}
+
+    def step(self, action):
+        observed = self._observed(int(self.now[1]) + 1)
+        ended = observed[1] == self.length
+        return observed, float(action), bool(ended and self.episode % 2 == 0), bool(ended and self.episode % 2), {}
+
+    def _observed(self, step):
+        if not self.in_place:
+            self.now = np.zeros(2, np.float32)
+        self.now[:] = self.episode, step
+        return self.now
+
+
+def counters(mode):
+    return GymnasiumVector(SyncVectorEnv([lambda n=n: Counter(n) for n in LENGTHS], autoreset_mode=mode))
+
+
+def expected_steps(length, actions, *, ignores):
+    """What one counter answers: (observation, successor, reward, terminated, truncated, valid) for every action."""
+    episode, step, resetting, answers = 0, 0, False, []
+    for action in actions:
+        if resetting:
+            episode, step, resetting = episode + 1, 0, False
+            answers.append(((episode, 0), (episode, 0), 0.0, False, False, False))
+            continue
+        step += 1
+        successor, ended = (episode, step), step == length
+        terminated, truncated = ended and episode % 2 == 0, ended and episode % 2 == 1
+        if ended and ignores:
+            resetting = True
+        elif ended:
+            episode, step = episode + 1, 0
+        answers.append(((episode, step), successor, float(action), terminated, truncated, True))
+    return answers
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_successors_are_the_true_final_observations_in_every_mode(mode):
+    envs, ignores = counters(mode), mode is AutoresetMode.NEXT_STEP
+    np.testing.assert_array_equal(envs.reset(7), [[0, 0]] * 3)
+    actions = np.random.default_rng(0).integers(4, size=(40, 3))
+    oracle = [expected_steps(n, actions[:, i], ignores=ignores) for i, n in enumerate(LENGTHS)]
+    for t, action in enumerate(actions):
+        step = envs.step(action)
+        want = [list(column) for column in zip(*[oracle[i][t] for i in range(3)], strict=True)]
+        np.testing.assert_array_equal(step.observations, want[0])
+        np.testing.assert_array_equal(step.successors, want[1])
+        np.testing.assert_array_equal(step.rewards, want[2])
+        np.testing.assert_array_equal(step.terminated, want[3])
+        np.testing.assert_array_equal(step.truncated, want[4])
+        np.testing.assert_array_equal(np.ones(3, bool) if step.valid is None else step.valid, want[5])
+        ended = step.terminated | step.truncated
+        assert (step.successors is step.observations) == (ignores or not ended.any())
+    assert (step.valid is not None) == ignores
+    envs.close()
+
+
+def test_a_reset_in_the_middle_of_a_next_step_reset_ignores_nothing():
+    envs = counters(AutoresetMode.NEXT_STEP)
+    envs.reset(0)
+    while not (step := envs.step(np.zeros(3, np.int64))).terminated.any():
+        pass
+    envs.reset(0)
+    step = envs.step(np.ones(3, np.int64))
+    assert step.valid.all()
+    np.testing.assert_array_equal(step.rewards, np.ones(3))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_vector_environment_that_reuses_its_buffer_changes_nothing_once_given(mode):
+    envs = GymnasiumVector(SyncVectorEnv([Counter] * 2, copy=False, autoreset_mode=mode))
+    given = [envs.reset(0), *(envs.step(np.ones(2, np.int64)).successors for _ in range(3))]
+    np.testing.assert_array_equal([array[0] for array in given], [[0, 0], [0, 1], [0, 2], [0, 3]])
+
+
+def test_processes_of_gymnasium_answer_like_its_loop():
+    envs = GymnasiumVector(
+        AsyncVectorEnv([lambda n=n: Counter(n) for n in LENGTHS], autoreset_mode=AutoresetMode.SAME_STEP)
+    )
+    same = counters(AutoresetMode.SAME_STEP)
+    np.testing.assert_array_equal(envs.reset(0), same.reset(0))
+    for _ in range(12):
+        step, want = envs.step(np.ones(3, np.int64)), same.step(np.ones(3, np.int64))
+        np.testing.assert_array_equal(step.successors, want.successors)
+        np.testing.assert_array_equal(step.observations, want.observations)
+    envs.close()
+
+
+@pytest.fixture
+def registered():
+    gymnasium.register("Counter-v0", entry_point=Counter, kwargs={"in_place": True}, max_episode_steps=4)
+    yield "Counter-v0"
+    del gymnasium.registry["Counter-v0"]
+
+
+def test_an_environment_that_writes_into_its_observation_still_has_true_finals(registered):
+    envs = make_gymnasium(registered, count=2, options={})
+    first = envs.reset(0)
+    steps = [envs.step(np.zeros(2, np.int64)) for _ in range(3)]
+    np.testing.assert_array_equal(first, [[0, 0]] * 2)
+    np.testing.assert_array_equal(steps[0].successors, [[0, 1]] * 2)
+    np.testing.assert_array_equal(steps[2].successors, [[0, 3]] * 2)
+    np.testing.assert_array_equal(steps[2].observations, [[1, 0]] * 2)
+
+
+def test_a_shorter_limit_truncates_and_an_unknown_option_is_refused(registered):
+    envs = make_gymnasium(registered, count=2, options={"max_episode_steps": 2, "length": 9})
+    envs.reset(0)
+    steps = [envs.step(np.zeros(2, np.int64)) for _ in range(2)]
+    assert not steps[0].truncated.any()
+    assert steps[1].truncated.all()
+    assert not steps[1].terminated.any()
+    with pytest.raises(ValueError, match="does not take the options"):
+        make_gymnasium(registered, count=2, options={"colour": "blue"})
+
+
+def test_a_level_is_the_same_layout_in_every_environment_and_episode():
+    layouts = {}
+    for level in (1, 2):
+        envs = make("MiniGrid-FourRooms-v0", count=3, options={"level": level, "max_episode_steps": 2})
+        firsts = [envs.reset(level + 5)]
+        for _ in range(6):
+            firsts.append(envs.step(np.zeros(3, np.int64)).observations)
+        assert firsts[0].shape == (3, 3, 7, 7)
+        assert firsts[0].dtype == np.uint8
+        for same in firsts[::2]:
+            np.testing.assert_array_equal(same, np.broadcast_to(firsts[0][:1], same.shape))
+        layouts[level] = firsts[0][0]
+        assert envs.success_return == 0.0
+    assert (layouts[1] != layouts[2]).any()
+
+
+class Spaces(gymnasium.Env):
+    """Answers with samples of any spaces, and keeps the last action."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        self.last = action
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def vector_of(observation_space, action_space=None, **given):
+    actions = DiscreteSpace(2) if action_space is None else action_space
+    make = [lambda: Spaces(observation_space, actions)] * 2
+    return GymnasiumVector(SyncVectorEnv(make, autoreset_mode=AutoresetMode.DISABLED), **given)
+
+
+def test_observations_are_read_as_the_contract_says():
+    image = vector_of(Box(0, 255, (40, 50, 3), np.uint8))
+    assert (image.observation_shape, image.observation_dtype) == ((3, 40, 50), np.uint8)
+    assert image.reset(0).shape == (2, 3, 40, 50)
+    state = vector_of(DiscreteSpace(3, start=5))
+    assert (state.observation_shape, state.observation_dtype) == (Discrete(3), np.int64)
+    assert set(state.reset(0).tolist()) <= {0, 1, 2}
+    vector = vector_of(Box(-1, 1, (4,), np.float64))
+    assert (vector.observation_shape, vector.observation_dtype, vector.reset(0).dtype) == ((4,), np.float32, np.float32)
+    ram = vector_of(Box(0, 255, (128,), np.uint8))
+    assert (ram.observation_shape, ram.observation_dtype) == ((128,), np.uint8)
+
+
+def test_a_dict_needs_a_key_that_it_has():
+    space = DictSpace({"image": Box(0, 255, (7, 7, 3), np.uint8), "direction": DiscreteSpace(4)})
+    assert vector_of(space, observation_key="image").reset(0).shape == (2, 3, 7, 7)
+    assert vector_of(space, observation_key="direction").observation_shape == Discrete(4)
+    with pytest.raises(ValueError, match=r"keys \['direction', 'image'\], got observation_key=None"):
+        vector_of(space)
+    with pytest.raises(ValueError, match="is no Dict"):
+        vector_of(DiscreteSpace(3), observation_key="image")
+    with pytest.raises(ValueError, match="observations must be a Box"):
+        vector_of(gymnasium.spaces.Tuple([DiscreteSpace(3)]))
+
+
+def test_actions_are_clipped_to_a_box_and_counted_from_a_start():
+    box = vector_of(DiscreteSpace(2), Box(np.float32([-1, 0]), np.float32([1, 3])))
+    assert box.actions == ContinuousActions(2)
+    box.reset(0)
+    box.step(np.array([[5.0, 2.0], [-5.0, -5.0]], np.float32))
+    np.testing.assert_array_equal([env.last for env in box._envs.envs], [[1, 2], [-1, 0]])
+    shifted = vector_of(DiscreteSpace(2), DiscreteSpace(3, start=1))
+    assert shifted.actions == DiscreteActions(3)
+    shifted.reset(0)
+    shifted.step(np.array([0, 2]))
+    assert [int(env.last) for env in shifted._envs.envs] == [1, 3]
+    assert vector_of(DiscreteSpace(2), MultiDiscrete([2, 3])).actions == MultiDiscreteActions((2, 3))
+    with pytest.raises(ValueError, match="actions must be Discrete, MultiDiscrete or a Box"):
+        vector_of(DiscreteSpace(2), gymnasium.spaces.MultiBinary(3))
+
+
+def test_a_vector_environment_must_say_how_it_resets():
+    envs = SyncVectorEnv([Counter], autoreset_mode=AutoresetMode.SAME_STEP)
+    envs.metadata = {}
+    with pytest.raises(ValueError, match="autoreset_mode"):
+        GymnasiumVector(envs)
+
+
+class Named(gymnasium.ObservationWrapper):
+    """The counter under one key of a Dict."""
+
+    observation_space = DictSpace({"count": Counter.observation_space, "nothing": DiscreteSpace(2)})
+
+    def observation(self, observation):
+        return {"count": observation, "nothing": 0}
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
+def test_the_finals_of_a_dict_are_true_too(mode):
+    made = SyncVectorEnv([lambda n=n: Named(Counter(n)) for n in LENGTHS], autoreset_mode=mode)
+    envs, plain = GymnasiumVector(made, observation_key="count"), counters(mode)
+    np.testing.assert_array_equal(envs.reset(0), plain.reset(0))
+    for _ in range(12):
+        step, want = envs.step(np.ones(3, np.int64)), plain.step(np.ones(3, np.int64))
+        np.testing.assert_array_equal(step.successors, want.successors)
+        np.testing.assert_array_equal(step.observations, want.observations)
+
+
+class Forgetful(gymnasium.vector.VectorWrapper):
+    """A SAME_STEP vector environment that keeps its final observations to itself."""
+
+    def step(self, actions):
+        *answer, _ = self.env.step(actions)
+        return (*answer, {})
+
+
+def test_an_end_without_its_final_observation_is_an_error():
+    envs = GymnasiumVector(Forgetful(SyncVectorEnv([Counter], autoreset_mode=AutoresetMode.SAME_STEP)))
+    envs.reset(0)
+    envs.step(np.zeros(1, np.int64))
+    envs.step(np.zeros(1, np.int64))
+    with pytest.raises(RuntimeError, match="final_obs"):
+        envs.step(np.zeros(1, np.int64))
+
+
+def test_there_is_no_state_to_save():
+    envs = counters(AutoresetMode.DISABLED)
+    assert envs.state_dict() is None
+    with pytest.raises(NotImplementedError, match="reset"):
+        envs.load_state_dict({})

@@ -1,0 +1,154 @@
+"""From an id to environments, and the contract that all of them keep."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from optimist.bonuses import Discrete, DiscreteActions
+from optimist.training.environments import GymnasiumVector, make
+from optimist.training.environments.combination_lock import CombinationLock
+from optimist.training.environments.deep_sea import DeepSea
+from optimist.training.environments.envpool_pool import EnvPool
+from optimist.training.environments.frozen_lake import FrozenLake
+
+CASES = {
+    "DeepSea-5": {},
+    "CombinationLock": {"horizon": 5},
+    "FrozenLake-8x8": {},
+    "FrozenLake-v1": {"is_slippery": True},
+    "CartPole-v1": {},
+    "gymnasium:CartPole-v1": {"max_episode_steps": 12},
+    "Pendulum-v1": {"max_episode_steps": 7},
+    "MiniGrid-Empty-5x5-v0": {"max_episode_steps": 9},
+    "MiniGrid-DoorKey-5x5-v0": {"level": 1, "max_episode_steps": 9},
+}
+RANDOM = ["CombinationLock", "FrozenLake-v1", "CartPole-v1", "gymnasium:CartPole-v1", "Pendulum-v1"]
+
+
+def stream(envs, seed, steps=40):
+    rng = np.random.default_rng(0)
+    seen = [envs.reset(seed)]
+    for _ in range(steps):
+        discrete = isinstance(envs.actions, DiscreteActions)
+        actions = rng.integers(envs.actions.n, size=envs.count) if discrete else rng.normal(size=(envs.count, 1))
+        seen.append(envs.step(actions))
+    return seen
+
+
+@pytest.mark.parametrize("env_id", CASES)
+def test_every_environment_keeps_the_contract(env_id):
+    envs = make(env_id, count=3, options=CASES[env_id])
+    first, *steps = stream(envs, 1)
+    shape = () if isinstance(envs.observation_shape, Discrete) else envs.observation_shape
+    assert envs.observation_dtype in (np.uint8, np.float32, np.int64)
+    assert (envs.observation_dtype == np.int64) == isinstance(envs.observation_shape, Discrete)
+    assert envs.count == 3
+    endings = 0
+    for step in steps:
+        for observed in (first, step.observations, step.successors):
+            assert (observed.shape, observed.dtype) == ((3, *shape), envs.observation_dtype)
+            assert observed.flags.c_contiguous
+        assert (step.rewards.shape, step.rewards.dtype) == ((3,), np.float32)
+        for flag in (step.terminated, step.truncated):
+            assert (flag.shape, flag.dtype) == ((3,), np.bool_)
+        assert step.valid is None
+        ended = step.terminated | step.truncated
+        assert (step.successors is step.observations) == (not ended.any())
+        np.testing.assert_array_equal(step.successors[~ended], step.observations[~ended])
+        endings += ended.sum()
+    assert endings > 0
+    envs.close()
+
+
+@pytest.mark.parametrize("env_id", CASES)
+def test_a_seed_starts_everything_anew(env_id):
+    envs = make(env_id, count=3, options=CASES[env_id])
+    left, other = stream(envs, 1), stream(envs, 2)
+    right = stream(envs, 1)
+    fresh = make(env_id, count=3, options=CASES[env_id])
+    for again in (right, stream(fresh, 1)):
+        assert same(left, again)
+    assert same(left, other) == (env_id not in RANDOM)
+    envs.close()
+    fresh.close()
+
+
+def same(left, right):
+    fields = ("observations", "successors", "rewards", "terminated", "truncated")
+    return np.array_equal(left[0], right[0]) and all(
+        np.array_equal(getattr(a, field), getattr(b, field))
+        for a, b in zip(left[1:], right[1:], strict=True)
+        for field in fields
+    )
+
+
+def test_who_makes_what():
+    assert isinstance(make("DeepSea-30", count=2), DeepSea)
+    assert make("DeepSea-30", count=2).size == 30
+    assert isinstance(make("CombinationLock", count=2), CombinationLock)
+    lake = make("FrozenLake-12x12", count=2)
+    assert isinstance(lake, FrozenLake)
+    assert lake.max_episode_steps == 22
+    assert isinstance(make("CartPole-v1", count=2), EnvPool)
+    assert isinstance(make("gymnasium:CartPole-v1", count=2), GymnasiumVector)
+    assert isinstance(make("FrozenLake-v1", count=2), GymnasiumVector)
+    assert isinstance(make("envpool:FrozenLake-v1", count=2), EnvPool)
+    assert isinstance(make("MiniGrid-Empty-5x5-v0", count=2), EnvPool)
+    assert isinstance(make("MiniGrid-Empty-5x5-v0", count=2, options={"level": 0}), GymnasiumVector)
+    assert isinstance(make("Taxi-v4", count=2), GymnasiumVector)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("CartPol-v1", "CartPole-v1"),
+        ("MiniGrid-DoorKe-8x8-v0", "MiniGrid-DoorKey-8x8-v0"),
+        ("breakout-v5", "Breakout-v5"),
+        ("deepsea-30", "DeepSea-30"),
+        ("gymnasium:FrozenLak-v1", "FrozenLake-v1"),
+        ("envpool:Breakout-v9", "Breakout-v5"),
+    ],
+)
+def test_an_unknown_id_names_its_neighbours(wrong, near):
+    with pytest.raises(ValueError, match=rf"no environment is called .*did you mean .*{near}"):
+        make(wrong, count=2)
+
+
+def test_bad_calls_are_refused():
+    with pytest.raises(ValueError, match="DeepSea-5 does not take the options"):
+        make("DeepSea-5", count=2, options={"colour": "blue"})
+    with pytest.raises(ValueError, match="count must be a whole number"):
+        make("DeepSea-5", count=0)
+    with pytest.raises(ValueError, match="seed must be a non-negative integer"):
+        make("MiniGrid-Empty-5x5-v0", count=2, options={"level": -1})
+
+
+@pytest.fixture
+def users_module(monkeypatch):
+    import gymnasium
+
+    module = types.ModuleType("users_module")
+    module.sea = lambda count, size=4: DeepSea(size, count=count)
+    module.vector = lambda count: SyncVectorEnv(
+        [lambda: gymnasium.make("CartPole-v1")] * count, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    module.broken = lambda count: 3
+    module.other_count = lambda count: DeepSea(4, count=count + 1)
+    monkeypatch.setitem(sys.modules, "users_module", module)
+
+
+@pytest.mark.usefixtures("users_module")
+def test_a_custom_environment_is_one_function_away():
+    assert make("users_module:sea", count=2, options={"size": 6}).size == 6
+    made = make("users_module:vector", count=2)
+    assert isinstance(made, GymnasiumVector)
+    assert made.reset(0).shape == (2, 4)
+    for wrong in ("broken", "other_count"):
+        with pytest.raises(ValueError, match="must return 2 environments"):
+            make(f"users_module:{wrong}", count=2)
+    for wrong in ("users_module:absent", "no_such_module:sea"):
+        with pytest.raises(ValueError, match="could not be imported"):
+            make(wrong, count=2)

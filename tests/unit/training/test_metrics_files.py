@@ -1,0 +1,239 @@
+"""The metrics of a run: the CSV and TensorBoard files through kills and resumption, episodes, and the stopwatch."""
+
+import csv
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from optimist.training.metrics import Episodes, MetricsLog, Stopwatch
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def scalars_of(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_rows_come_back_with_every_digit(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path / "run") as log:
+        log.write(128, {"return_mean": 0.1 + 0.2, "bonus/loss": np.float32(0.1), "kl": math.nan})
+        log.write(256, {"bonus/loss": 3, "return_mean": None})
+        assert len(rows_of(tmp_path / "run")) == 2  # flushed: a kill loses no row
+    text = (tmp_path / "run" / "metrics.csv").read_text()
+    assert text == (
+        f"step,return_mean,bonus/loss,kl\n128,0.30000000000000004,{float(np.float32(0.1))},nan\n256,,3.0,\n"
+    )
+
+
+def test_tensorboard_has_the_same_numbers_under_their_tags(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(128, {"return_mean": 0.5, "bonus/loss": 2.0, "kl": math.nan})
+        log.write(256, {"return_mean": None, "bonus/loss": 3.0, "kl": 1.0})
+    assert scalars_of(tmp_path) == {
+        "train/return_mean": [(128, 0.5)],
+        "bonus/loss": [(128, 2.0), (256, 3.0)],
+        "train/kl": [(256, 1.0)],
+    }
+
+
+def test_columns_are_fixed_by_the_first_row(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(1, {"a": 1.0})
+        with pytest.raises(ValueError, match=r"unknown columns \['b'\]: the first row fixed \['a'\]"):
+            log.write(2, {"a": 1.0, "b": 2.0})
+        log.write(3, {})
+    assert rows_of(tmp_path) == [{"step": "1", "a": "1.0"}, {"step": "3", "a": ""}]
+
+
+@pytest.mark.parametrize("name", ["step", "a,b", 'a"b', "a\nb"])
+def test_names_that_would_break_the_table_are_refused(tmp_path: Path, name: str) -> None:
+    with MetricsLog(tmp_path) as log, pytest.raises(ValueError, match="columns must not be called 'step' nor contain"):
+        log.write(1, {name: 1.0})
+
+
+def test_a_folder_with_metrics_is_not_written_over(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(1, {"a": 1.0})
+    with pytest.raises(FileExistsError, match="resume its run, or choose another folder"):
+        MetricsLog(tmp_path)
+
+
+def test_nothing_is_opened_before_the_first_row(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path / "run") as log:
+        assert log.state_dict()["bytes"] == 0
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("checkpoint", [0, 1, 3])
+@pytest.mark.parametrize("half_a_row", [b"", b"5,0."])
+def test_a_resumed_log_is_that_of_an_uninterrupted_run(tmp_path: Path, checkpoint: int, half_a_row: bytes) -> None:
+    def write(log: MetricsLog, steps: range) -> None:
+        for step in steps:
+            log.write(step, {"a": step / 7, "seconds/all": float(step)})
+
+    with MetricsLog(tmp_path / "whole") as log:
+        write(log, range(1, 6))
+    killed, state = tmp_path / "killed", {}
+    with MetricsLog(killed) as log:
+        write(log, range(1, checkpoint + 1))
+        state = log.state_dict()
+        write(log, range(checkpoint + 1, 5))
+    with (killed / "metrics.csv").open("ab") as file:
+        file.write(half_a_row)
+    with MetricsLog.resume(killed, state) as log:
+        assert log.state_dict() == state
+        write(log, range(checkpoint + 1, 6))
+        after = log.state_dict()
+    assert (killed / "metrics.csv").read_bytes() == (tmp_path / "whole" / "metrics.csv").read_bytes()
+    assert after["bytes"] == (killed / "metrics.csv").stat().st_size
+    assert after["step"] == 5
+    assert scalars_of(killed) == scalars_of(tmp_path / "whole")
+
+
+def test_a_resumed_log_still_knows_its_columns(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(1, {"a": 1.0, "b": 2.0})
+        state = log.state_dict()
+    with MetricsLog.resume(tmp_path, state) as log:
+        log.write(2, {"b": 3.0})
+        with pytest.raises(ValueError, match="unknown columns"):
+            log.write(3, {"c": 1.0})
+    assert rows_of(tmp_path)[1] == {"step": "2", "a": "", "b": "3.0"}
+
+
+def test_a_table_shorter_than_the_checkpoint_knew_is_repaired_with_a_warning(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(1, {"a": 1.0})
+        log.write(2, {"a": 2.0})
+        state = log.state_dict()
+    os.truncate(tmp_path / "metrics.csv", state["bytes"] - 2)
+    with pytest.warns(UserWarning, match="rows are missing"):
+        log = MetricsLog.resume(tmp_path, state)
+    with log:
+        log.write(3, {"a": 3.0})
+    assert [row["step"] for row in rows_of(tmp_path)] == ["1", "3"]
+    (tmp_path / "metrics.csv").unlink()
+    with pytest.warns(UserWarning, match="is gone"):
+        log = MetricsLog.resume(tmp_path, state)
+    with log:
+        log.write(3, {"a": 3.0})
+    assert rows_of(tmp_path) == [{"step": "3", "a": "3.0"}]
+
+
+class SlowEpisodes:
+    """The same, one environment after the other, in lists."""
+
+    def __init__(self, count: int, window: int, success_return: float):
+        self.flight: list[list[float]] = [[] for _ in range(count)]
+        self.ended: list[list[float]] = []
+        self.window, self.success_return = window, success_return
+
+    def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
+        for k, episode in enumerate(self.flight):
+            if valid is None or valid[k]:
+                episode.append(float(rewards[k]))
+                if ended[k]:
+                    self.ended.append(list(episode))
+                    episode.clear()
+
+    def statistics(self, episodes: list[list[float]]) -> dict[str, float]:
+        returns = [sum(episode) for episode in episodes]
+        n = len(returns)
+        return {
+            "return_mean": sum(returns) / n if n else math.nan,
+            "return_max": max(returns) if n else math.nan,
+            "length_mean": sum(map(len, episodes)) / n if n else math.nan,
+            "success_rate": sum(r > self.success_return for r in returns) / n if n else math.nan,
+        }
+
+
+def assert_equal(got: dict[str, float], expected: dict[str, Any]) -> None:
+    assert got.keys() == expected.keys()
+    np.testing.assert_allclose(list(got.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 5), window=st.integers(1, 8), steps=st.integers(0, 40))
+@settings(max_examples=100, deadline=None)
+def test_episodes_are_those_of_the_slow_count(seed: int, count: int, window: int, steps: int) -> None:
+    rng = np.random.default_rng(seed)
+    fast, slow = Episodes(count, window=window, success_return=0.5), SlowEpisodes(count, window, 0.5)
+    rollout = 0
+    for t in range(steps):
+        rewards, ended = rng.normal(size=count).astype(np.float32), rng.random(count) < 0.3
+        valid = None if rng.random() < 0.5 else rng.random(count) < 0.7
+        if rng.random() < 0.1:
+            fast.reset_interval()
+            rollout = len(slow.ended)
+        if rng.random() < 0.1:
+            fast.abandon()
+            slow.flight = [[] for _ in range(count)]
+        if t == steps // 2:  # and on from a saved state
+            saved, fast = fast.state_dict(), Episodes(count, window=window, success_return=0.5)
+            fast.load_state_dict(saved)
+        for each in (fast, slow):
+            each.add(rewards, ended, valid)
+    done = slow.ended
+    assert fast.finished == len(done)
+    assert_equal(fast.summary(), {"episodes": len(done), **slow.statistics(done[-window:])})
+    assert_equal(fast.interval(), {"episodes": len(done) - rollout, **slow.statistics(done[rollout:])})
+    assert [fast.returns_mean, fast.returns_max, fast.lengths_mean, fast.success_rate] == pytest.approx(
+        list(fast.summary().values())[1:], nan_ok=True
+    )
+
+
+def test_without_a_success_return_there_is_no_success_rate() -> None:
+    episodes = Episodes(2)
+    episodes.add(np.ones(2, np.float32), np.array([True, False]), None)
+    assert episodes.finished == 1
+    assert episodes.returns_mean == 1.0
+    assert math.isnan(episodes.success_rate)
+    assert math.isnan(episodes.interval()["success_rate"])
+
+
+def test_inputs_and_saved_states_are_never_changed() -> None:
+    episodes = Episodes(2, success_return=0.0)
+    rewards, ended, valid = np.ones(2, np.float32), np.array([True, True]), np.array([True, False])
+    episodes.add(rewards, ended, valid)
+    saved = episodes.state_dict()
+    other = Episodes(2, success_return=0.0)
+    other.load_state_dict(saved)
+    for each in (episodes, other):
+        each.add(np.full(2, 7.0), np.array([False, True]), None)
+    assert (rewards == 1).all()
+    assert ended.all()
+    assert valid.tolist() == [True, False]
+    assert (saved["running"] == 0).all()
+    assert saved["window"].tolist() == [[1.0], [1.0]]
+    assert saved["sums"].tolist() == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_a_state_of_other_environments_is_refused() -> None:
+    with pytest.raises(ValueError, match="state is of 3 environments, these are 2"):
+        Episodes(2).load_state_dict(Episodes(3).state_dict())
+    with pytest.raises(ValueError, match="at least 1, got 0 and 100"):
+        Episodes(0)
+
+
+def test_the_stopwatch_adds_up_and_clears(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 10.0, 12.0, 20.0, 24.0, 30.0, 38.0])
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    watch = Stopwatch()
+    for name in ("environment", "update", "environment"):
+        with watch.time(name):
+            pass
+    assert watch.read_and_clear() == {"environment": 5.0, "update": 2.0}
+    with pytest.raises(KeyError), watch.time("update"):
+        raise KeyError
+    assert watch.read_and_clear() == {"environment": 0.0, "update": 8.0}
