@@ -3,9 +3,9 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,20 +25,29 @@ try:
     )
     from rich.table import Table
 
+    from optimist.reporting.learning_curves import draw_run
     from optimist.reporting.regret import draw_comparison
     from optimist.reporting.tables import prepare_folder, write_csv, write_record
     from optimist.studies.comparison import Budget, compare, curve, summary
     from optimist.studies.lineup import LINEUP
     from optimist.studies.outcome import Outcome
     from optimist.studies.workers import Pool
+    from optimist.training.config import TrainConfig
+    from optimist.training.presets import defaults_for
 except ModuleNotFoundError as missing:
     sys.exit(f"optimist: the command line needs {missing.name}: install it with  pip install 'optimist[cli]'")
 
+Tell = Callable[[int, int, Mapping[str, float]], None]
 SYMBOLS = ("T", "d", "A", "delta", "sigma", "W", "B")
 STUDIES = {
     "figure2": "optimist.studies.figure2",
     "linear-bandits": "optimist.studies.linear_bandits",
     "fidelity": "optimist.studies.fidelity",
+    "deepsea": "optimist.studies.deepsea",
+    "frozen-lake": "optimist.studies.frozen_lake",
+    "combination-lock": "optimist.studies.combination_lock",
+    "minigrid": "optimist.studies.minigrid",
+    "atari": "optimist.studies.atari",
 }
 
 
@@ -100,7 +109,19 @@ class TheoryCommand:
 class StudyCommand:
     """Reproduce a figure of the paper or run a benchmark study."""
 
-    name: Annotated[Literal["figure2", "linear-bandits", "fidelity"], tyro.conf.Positional]
+    name: Annotated[
+        Literal[
+            "figure2",
+            "linear-bandits",
+            "fidelity",
+            "deepsea",
+            "frozen-lake",
+            "combination-lock",
+            "minigrid",
+            "atari",
+        ],
+        tyro.conf.Positional,
+    ]
     """Which study."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """Seconds, minutes, or the budget of the paper."""
@@ -109,11 +130,32 @@ class StudyCommand:
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     overwrite: bool = False
-    """Write into the folder even if it is in use."""
+    """Write into the folder even if it is in use. A study of training runs goes on where it stopped without this."""
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """Train an agent with an exploration bonus. `optimist train --env ID --help` shows that environment's defaults."""
+
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=lambda: named_defaults(sys.argv[1:]))
+    out: Path | None = None
+    """The folder of the run; runs/ENV-BONUS-SEED if not given."""
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    """Go on with a run from its newest checkpoint."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The folder of the run."""
+    total_steps: int | None = None
+    """Another end than the run was started with."""
 
 
 Command = (
-    Annotated[BanditCommand, tyro.conf.subcommand("bandit")]
+    Annotated[TrainCommand, tyro.conf.subcommand("train")]
+    | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
+    | Annotated[BanditCommand, tyro.conf.subcommand("bandit")]
     | Annotated[TheoryCommand, tyro.conf.subcommand("theory")]
     | Annotated[StudyCommand, tyro.conf.subcommand("study")]
 )
@@ -125,6 +167,10 @@ def main() -> None:
     screen = Console()
     try:
         match command:
+            case TrainCommand():
+                run_train(command, screen)
+            case ResumeCommand():
+                run_resume(command, screen)
             case BanditCommand():
                 run_bandit(command, screen)
             case TheoryCommand():
@@ -144,6 +190,73 @@ def main() -> None:
 def _leave(screen: Console, message: str, code: int) -> None:
     Console(stderr=True).print(f"optimist: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
+
+
+def named_defaults(arguments: list[str]) -> TrainConfig:
+    """The defaults of the family of environments that ``--env`` names among ``arguments``."""
+    for k, argument in enumerate(arguments):
+        if argument == "--env" and k + 1 < len(arguments):
+            return defaults_for(arguments[k + 1])
+        if argument.startswith("--env="):
+            return defaults_for(argument.removeprefix("--env="))
+    return TrainConfig()
+
+
+def run_train(command: TrainCommand, screen: Console) -> None:
+    """``optimist train``."""
+    config = command.config
+    name = f"{config.env}-{config.bonus}-{config.seed}".replace(":", "-").replace("/", "-").replace("*", "-times-")
+    folder = prepare_folder(command.out or Path("runs") / name, may_overwrite=False)
+    from optimist.training import runs  # PyTorch, which the other commands do not need
+
+    _play(lambda tell: runs.train(config, folder, tell=tell), folder, screen)
+
+
+def run_resume(command: ResumeCommand, screen: Console) -> None:
+    """``optimist resume``."""
+    from optimist.training import runs
+
+    _play(lambda tell: runs.resume(command.folder, total_steps=command.total_steps, tell=tell), command.folder, screen)
+
+
+def _play(run: Callable[[Tell], None], folder: Path, screen: Console) -> None:
+    """Play a run to its end, or until it is asked to stop, and show what there is."""
+    from optimist.training.runs import Interrupted
+
+    try:
+        with training_line(screen) as tell:
+            run(tell)
+    except Interrupted as stopped:
+        screen.print(f"optimist: {stopped}", markup=False, highlight=False, soft_wrap=True)
+        return
+    draw_run(folder / "metrics.csv", folder / "curves.png")
+    _print_paths(screen, folder)
+
+
+@contextmanager
+def training_line(screen: Console) -> Iterator[Tell]:
+    """Yields the function that moves the live line of a run: steps, speed, return, unique states, bonus, time left."""
+    started: list[tuple[float, int]] = []
+    with progress_bar(screen) as progress:
+
+        def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            now = time.perf_counter()
+            seconds = sum(value for name, value in metrics.items() if name.startswith("seconds/"))
+            if not started:
+                started.append((now, step))
+            since, first = started[0]
+            speed = (step - first) / (now - since) if step > first else float("nan")
+            success = metrics["success_rate"]
+            parts = [
+                f"{speed:,.0f} steps/s" if speed == speed else f"first rollout {seconds:.1f} s",
+                f"return {metrics['return_mean']:.3g}" if metrics["episodes"] else "no episode yet",
+                f"success {success:.0%}" if success == success else "",
+                f"{metrics['unique_states']:,.0f} states",
+                f"bonus {metrics['bonus_mean']:.2g}",
+            ]
+            progress(step, total, ", ".join(part for part in parts if part))
+
+        yield tell
 
 
 def run_bandit(command: BanditCommand, screen: Console) -> None:
@@ -236,10 +349,11 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     """``optimist study``."""
     settings = import_module(f"{STUDIES[command.name]}.settings").SCALES[command.scale]
     run = import_module(f"{STUDIES[command.name]}.study").run
-    folder = prepare_folder(command.out or Path("runs") / f"{command.name}-{command.scale}", command.overwrite)
+    path = command.out or Path("runs") / f"{command.name}-{command.scale}"
+    folder = prepare_folder(path, command.overwrite or (path / "runs").is_dir())
     start = time.perf_counter()
     with progress_bar(screen) as progress:
-        outcome: Outcome = run(settings, progress, command.workers)
+        outcome: Outcome = run(settings, progress, command.workers, folder)
     seconds = time.perf_counter() - start
     for name, rows in outcome.tables.items():
         write_csv(folder / f"{name}.csv", rows)

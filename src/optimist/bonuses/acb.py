@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from optimist.bonuses.acb_config import ACBConfig
 from optimist.bonuses.acb_parts import Parts, build
 from optimist.bonuses.auxiliary import AuxiliaryNetwork
-from optimist.bonuses.configuration import replaced
 from optimist.bonuses.ensemble import predictions, squared_deviation
 from optimist.bonuses.features import Dense, FeatureBatch, Loss
 from optimist.bonuses.features.feature_map import map_observations
@@ -28,6 +27,7 @@ from optimist.bonuses.rollout_features import (
 from optimist.bonuses.schedule import minibatch_rows
 from optimist.bonuses.state import require_same_layout, seeded_generator
 from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
+from optimist.configuration import replaced
 from optimist.seeding import require_seed
 
 
@@ -131,7 +131,8 @@ class ACB:
             written_out += [features.features] if isinstance(features, Dense) else []
         if sum(piece.numel() for piece in written_out) in range(1, HELD_NUMBERS):
             self._held = HeldFeatures(transitions.next_observations, torch.cat(written_out))
-        return torch.cat(bonuses)
+        squares = torch.cat(bonuses)
+        return squares.sqrt_() if self.config.form == "width" else squares
 
     def _read(self, parts: Parts, observations: Observations, total: int, size: int) -> Iterable[FeatureBatch]:
         """The features of ``total`` states, ``size`` at a time."""

@@ -20,6 +20,9 @@ from optimist.bonuses.rmsprop import AveragedRMSprop, RMSpropSettings
 from optimist.bonuses.solvers import Solver
 from optimist.bonuses.state import seeded_generator
 
+EXACT_DIMENSIONS = 4096
+"""Up to here solver "auto" is exact: a matrix of 134 MB in float64, and 33 million operations a state."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -73,7 +76,9 @@ def make_scale(features: FeatureMap, config: ACBConfig) -> FeatureScale:
 
 def make_solver(initial: list[Tensor], config: ACBConfig) -> Solver:
     """The solver that ``config`` asks for, started at the weights ``initial``."""
-    match config.solver:
+    dimensions = sum(block[0].numel() for block in initial)
+    affordable = "proximal" if dimensions > EXACT_DIMENSIONS else "recursive"
+    match affordable if config.solver == "auto" else config.solver:
         case "recursive":
             return RecursiveLeastSquares(initial, ridge=config.ridge)
         case "proximal":

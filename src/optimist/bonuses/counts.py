@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.bonuses.configuration import require_choice, require_positive
 from optimist.bonuses.hashing import CodeName, make_code, require_bits
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import require_same_layout, seeded_generator
 from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
+from optimist.configuration import require_choice, require_positive
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimist.bonuses.configuration import require_positive
 from optimist.bonuses.features.feature_map import FeatureMap
 from optimist.bonuses.observations import WHOLE, ObservationShape, chunks, parts_of, rows_of
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import module_state, require_same_layout
 from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
+from optimist.configuration import require_positive
 
 CHUNK = 1024  # states whose features are written out at a time
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from optimist.bonuses.configuration import require_positive
 from optimist.bonuses.protocol import Observations, Transitions
 from optimist.bonuses.state import require_same_layout
 from optimist.bonuses.valid_steps import at_valid_steps
+from optimist.configuration import require_positive
 
 
 class Embedding(Protocol):

@@ -7,13 +7,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from optimist.bonuses.configuration import require_choice, require_positive
 from optimist.bonuses.counts import visits_so_far
 from optimist.bonuses.hashing import CodeName, make_code, require_bits
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Transitions
 from optimist.bonuses.state import require_same_layout, seeded_generator
 from optimist.bonuses.valid_steps import at_valid_steps
+from optimist.configuration import require_choice, require_positive
 
 Form = Literal["inverse-root", "first-visit"]
 

@@ -14,7 +14,6 @@ from optimist.bonuses.acb import ACB
 from optimist.bonuses.acb_config import ACBConfig
 from optimist.bonuses.actions import Actions
 from optimist.bonuses.combination import Product
-from optimist.bonuses.configuration import replaced, suggestion
 from optimist.bonuses.counts import HashCount, HashCountConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
 from optimist.bonuses.episodic import E3B, E3BConfig
@@ -25,6 +24,7 @@ from optimist.bonuses.observations import WHOLE, Discrete, ObservationShape, par
 from optimist.bonuses.presets import DEFAULT, PRESETS
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.rnd import RND, RNDConfig
+from optimist.configuration import replaced, suggestion
 from optimist.seeding import require_seed
 
 FEATURE_SETTINGS = ("features", "side", "weighting", "loss", "logits")

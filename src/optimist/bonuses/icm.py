@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.configuration import require_at_least, require_positive
 from optimist.bonuses.inverse_dynamics import InverseModel, embedded
 from optimist.bonuses.learner import Learner
 from optimist.bonuses.networks import linear
@@ -18,6 +17,7 @@ from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
+from optimist.configuration import require_at_least, require_positive
 
 
 @dataclass(frozen=True)

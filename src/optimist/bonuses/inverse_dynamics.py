@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.configuration import require_at_least, require_positive
 from optimist.bonuses.learner import Learner
 from optimist.bonuses.networks import Encoder, linear
 from optimist.bonuses.observations import Channels, ObservationShape, Part, chunks
@@ -17,6 +16,7 @@ from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.valid_steps import from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
+from optimist.configuration import require_at_least, require_positive
 
 
 class InverseModel(nn.Module):

@@ -27,6 +27,7 @@ PAPER = ACBConfig(
     minibatch_size=128,  # Algorithm 2 has one state g_t; batch normalisation needs a batch: 128, as the released code
     fraction=1.0,  # not said
     aggregate="max",  # Algorithm 2, line 6
+    form="square",  # Algorithm 2, line 6
     train_on="next_observations",  # Algorithm 2: trained on the states that are rewarded
     auxiliary_rate=1e-6,  # section 4: alpha = 10^-6
     auxiliary_biases=True,  # Algorithm 2, line 12: all of theta
@@ -58,6 +59,7 @@ RELEASED = ACBConfig(
     minibatch_size=128,  # the first 128 of a permutation of the masked states
     fraction=0.25,  # the mask of a minibatch of 4,096
     aggregate="max",  # the maximum of squares
+    form="square",  # as above
     train_on="observations",  # trained on s_t, while the bonus is that of s_{t+1}
     auxiliary_rate=1e-6,  # tau, once a rollout
     auxiliary_biases=False,  # weights only: the biases stay the initial ones

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from optimist.bonuses.configuration import require_at_least, require_positive
 from optimist.bonuses.learner import Learner
 from optimist.bonuses.networks import Encoder, linear
 from optimist.bonuses.observations import Channels, ObservationShape, chunks
@@ -16,6 +15,7 @@ from optimist.bonuses.schedule import minibatches
 from optimist.bonuses.state import seeded_generator
 from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
 from optimist.bonuses.whitened import CHUNK, WhitenedObservations
+from optimist.configuration import require_at_least, require_positive
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Figures of training: learning curves with a band of the standard error, and the largest problems solved."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -76,6 +77,40 @@ def draw_task(axes: Axes, curves: Sequence[Row]) -> None:
         axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.18, linewidth=0)
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+
+
+def draw_run(metrics: Path, path: Path) -> None:
+    """Four panels of one run, from its ``metrics.csv``: success or return, unique states, bonus, where time went."""
+    with metrics.open(newline="") as file:
+        rows = [{name: float(value or "nan") for name, value in row.items()} for row in csv.DictReader(file)]
+    if not rows:
+        return
+    column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    steps = column["step"]
+    with sheet(path, 9.5, 5.6) as figure:
+        (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
+        succeeds = bool(np.isfinite(column["success_rate"]).any())
+        shown, label = ("success_rate", "success") if succeeds else ("return_mean", "return")
+        top_left.plot(steps, column[shown])
+        top_left.set(title=f"{label} of the last 100 episodes", ylim=(-0.03, 1.03) if succeeds else None)
+        top_right.plot(steps, column["unique_states"], color=COLOURS[2])
+        top_right.set(title="unique states", ylim=(0, None))
+        mean, deviation = column["bonus_mean"], column["bonus_deviation"]
+        bottom_left.plot(steps, mean, color=COLOURS[1])
+        bottom_left.fill_between(steps, np.maximum(mean - deviation, 0), mean + deviation, color=COLOURS[1], alpha=0.18)
+        bottom_left.set(title="bonus, mean and deviation of a rollout")
+        if (mean > 0).all():
+            bottom_left.set_yscale("log")
+        parts = {
+            name.removeprefix("seconds/"): values for name, values in column.items() if name.startswith("seconds/")
+        }
+        total = sum(float(values.sum()) for values in parts.values())
+        names = sorted(parts, key=lambda name: float(parts[name].sum()))
+        bottom_right.barh(names, [100 * float(parts[name].sum()) / total for name in names], color=COLOURS[3])
+        bottom_right.set(title=f"where {total:,.0f} s went", xlabel="per cent")
+        for axes in (top_left, top_right, bottom_left):
+            axes.set(xlabel="steps", xlim=(0, None))
+            axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
 
 
 def draw_solved(rows: Sequence[Row], path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from optimist.bonuses.configuration import require_at_least, require_choice, require_positive
+from optimist.configuration import require_at_least, require_choice, require_positive
 from optimist.seeding import require_seed
 
 NetworkName = Literal["auto", "atari", "grid", "mlp"]

@@ -80,8 +80,8 @@ def update_agent(
                 clipped = ((log_ratio.exp() - 1).abs() > config.clip).float().mean()
                 sums += torch.stack([policy_loss, value_losses[0], value_losses[1], entropy, kl, clipped])
             updates += 1
-    if not bool(torch.isfinite(sums).all()):
-        raise NotFinite("a loss of PPO is not finite")
+    if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
+        raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
     names = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
     return dict(zip(names, (sums / updates).tolist(), strict=True))
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from optimist.bonuses.protocol import Transitions
 from optimist.training.distributions import Distribution
-from optimist.training.environments.protocol import Environments
+from optimist.training.environments.protocol import Environments, Step
 from optimist.training.metrics import Episodes, Stopwatch
 from optimist.training.networks import Agent
 
@@ -60,6 +60,7 @@ def collect(
     ended = torch.zeros(2, steps, count, dtype=torch.bool)
     valid = torch.ones(steps, count, dtype=torch.bool)
     actions: list[Tensor] = []
+    _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
         with watch.time("inference"):
             seen[t] = torch.from_numpy(observations)
@@ -71,7 +72,7 @@ def collect(
         with watch.time("environment"):
             step = environments.step(actions[-1].numpy())
         with watch.time("bookkeeping"):
-            _require_finite(step.successors, step.rewards, first_step + (t + 1) * count)
+            _require_finite_step(step, f"step {first_step + (t + 1) * count:,}")
             successors[t] = torch.from_numpy(step.successors)
             rewards[t] = torch.from_numpy(step.rewards)
             ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
@@ -104,10 +105,12 @@ def random_play(
     """The transitions of uniformly random (or standard normal) actions, and the observations after them."""
     indifferent = torch.zeros(environments.count, distribution.outputs)
     seen, actions, answers = [], [], []
-    for _ in range(steps):
+    _require_finite("observation", observations, "the start of random play")
+    for t in range(steps):
         seen.append(observations)
         actions.append(distribution.sample(indifferent, generator=generator))
         answers.append(environments.step(actions[-1].numpy()))
+        _require_finite_step(answers[-1], f"step {(t + 1) * environments.count:,} of random play")
         observations = answers[-1].observations
     valid = [np.ones(environments.count, bool) if step.valid is None else step.valid for step in answers]
     parts = (seen, [step.successors for step in answers], [step.terminated for step in answers],
@@ -117,7 +120,7 @@ def random_play(
 
 
 def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
-    """The values of what is acted on next; steps that are not valid are skipped. Shapes: (T, N, 2), (N, 2) -> (T, N, 2)."""
+    """The values of what is acted on next, past steps that are not valid. Shapes: (T, N, 2), (N, 2) -> (T, N, 2)."""
     result = torch.cat([values[1:], last.unsqueeze(0)])
     if not bool(valid.all()):
         for t in range(len(values) - 2, -1, -1):
@@ -125,11 +128,17 @@ def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
     return result
 
 
-def _require_finite(observations: np.ndarray, rewards: np.ndarray, step: int) -> None:
-    for name, values in (("observation", observations), ("reward", rewards)):
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            where = sorted(set(np.argwhere(~np.isfinite(values))[:, 0].tolist()))
-            raise NotFinite(
-                f"the {name} of environment {where[0]} is not finite at step {step:,}: look into the environment; "
-                "the run can be resumed from its last checkpoint"
-            )
+def _require_finite_step(step: Step, when: str) -> None:
+    _require_finite("reward", step.rewards, when)
+    _require_finite("observation", step.successors, when)
+    if step.observations is not step.successors:
+        _require_finite("observation", step.observations, when)
+
+
+def _require_finite(name: str, values: np.ndarray, when: str) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(values))[0, 0]
+        raise NotFinite(
+            f"the {name} of environment {where} is not finite at {when}: look into the environment; "
+            "the run can be resumed from its last checkpoint"
+        )

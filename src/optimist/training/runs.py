@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import FrameType
@@ -14,7 +14,7 @@ from typing import Any
 import optimist
 from optimist.training import checkpoints
 from optimist.training.config import TrainConfig
-from optimist.training.metrics import MetricsLog
+from optimist.training.metrics import FILE, MetricsLog
 from optimist.training.ppo import Trainer
 
 Tell = Callable[[int, int, Mapping[str, float]], None]
@@ -25,43 +25,49 @@ class Interrupted(Exception):
     """The run was asked to stop; its checkpoint is written and it can be resumed."""
 
 
-def train(config: TrainConfig, folder: Path, *, tell: Tell = lambda *_: None) -> Path:
-    """The folder of a finished run: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
+def train(config: TrainConfig, folder: Path, *, tell: Tell = lambda *_: None) -> None:
+    """Makes a run in ``folder``: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
 
-    A first checkpoint is written before the first step, so that a folder that cannot hold one is known at once and a
-    run killed at any moment can be resumed.
+    The configuration is written before anything is played, and a first checkpoint before the first step of training:
+    a folder that cannot be written to is known at once, and a run killed at any moment can be resumed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    trainer = Trainer(resolved(config))
-    trainer.start()
-    log = MetricsLog(folder)
+    trainer, log = Trainer(resolved(config)), MetricsLog(folder)
     write_config(folder, trainer.config)
+    trainer.start()
     _save(folder, trainer, log)
-    return _run(trainer, log, folder, tell)
+    _run(trainer, log, folder, tell)
 
 
-def resume(folder: Path, *, total_steps: int | None = None, tell: Tell = lambda *_: None) -> Path:
-    """The folder of a run that went on from its newest intact checkpoint to its end, or to ``total_steps``."""
+def resume(folder: Path, *, total_steps: int | None = None, tell: Tell = lambda *_: None) -> None:
+    """Goes on with the run in ``folder`` from its newest intact checkpoint, to its end or to ``total_steps``.
+
+    A run that was killed before its first checkpoint is started anew.
+    """
     config = read_config(folder)
     if total_steps is not None:
         config = replace(config, total_steps=total_steps)
-    step, state = checkpoints.newest(folder / "checkpoints")
+    place = folder / "checkpoints"
+    if not any(place.glob("*.safetensors")) and not (folder / FILE).exists():
+        train(config, folder, tell=tell)
+        return
+    step, state = checkpoints.newest(place)
     trainer = Trainer(config)
     trainer.load_state_dict(state["trainer"])
     if trainer.step != step:
         raise ValueError(f"the checkpoint of step {step} in {folder} holds step {trainer.step}: it was renamed")
     write_config(folder, config)
-    return _run(trainer, MetricsLog.resume(folder, state["log"]), folder, tell)
+    _run(trainer, MetricsLog.resume(folder, state["log"]), folder, tell)
 
 
-def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> Path:
+def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> None:
     """Rollouts until the end, a checkpoint whenever one is due. Asked to stop, it writes one after the next rollout.
 
     Environments whose state cannot be saved are restarted at every checkpoint, in a run that is never interrupted too:
     so a resumed run and an uninterrupted one are the same.
     """
     total, every, size = trainer.config.total_steps, trainer.config.checkpoint_every, trainer.config.rollout_steps
-    with stop_requests() as stopping, log:
+    with closing(trainer.environments), stop_requests() as stopping, log:
         while trainer.step < total and not trainer.succeeded:
             after = trainer.step + size
             last = after >= total or stopping.is_set()
@@ -77,14 +83,10 @@ def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> Path:
                 raise Interrupted(
                     f"stopped at step {trainer.step:,} of {total:,}; go on with  optimist resume {folder}"
                 )
-    trainer.environments.close()
-    return folder
 
 
 def _save(folder: Path, trainer: Trainer, log: MetricsLog) -> None:
-    checkpoints.save(
-        folder / "checkpoints", trainer.step, {"trainer": trainer.state_dict(), "log": log.state_dict()}
-    )
+    checkpoints.save(folder / "checkpoints", trainer.step, {"trainer": trainer.state_dict(), "log": log.state_dict()})
 
 
 @contextmanager
@@ -94,7 +96,7 @@ def stop_requests() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.set()
@@ -133,6 +135,7 @@ def read_config(folder: Path) -> TrainConfig:
         if not isinstance(stored, dict) or stored.keys() - {"optimist"} != names:
             raise ValueError(f"it must have the entries {sorted(names)}")
         stored.pop("optimist", None)
-        return TrainConfig(**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()}
+        return TrainConfig(**values)
     except (ValueError, TypeError) as problem:
         raise ValueError(f"{path} is not the configuration of a run: {problem}") from None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 
 import torch
 from scipy.stats import spearmanr
@@ -39,7 +40,9 @@ class Stream:
     queries: Tensor
 
 
-def run(settings: FidelitySettings, progress: Progress, workers: int | None = None) -> Outcome:
+def run(
+    settings: FidelitySettings, progress: Progress, workers: int | None = None, folder: Path | None = None
+) -> Outcome:
     """The measurements, a verdict on the preset DEFAULT, and the judgement of every variant as a table.
 
     ``workers`` is the number of torch's threads.

@@ -6,6 +6,7 @@ it reports; here they are selected on other trials, and the paper's way stands b
 
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ class Setting(NamedTuple):
     learning_rate: float
 
 
-def run(settings: Settings, progress: Progress, workers: int | None = None) -> Outcome:
+def run(settings: Settings, progress: Progress, workers: int | None = None, folder: Path | None = None) -> Outcome:
     """Both panels: the whole grid on the selection trials, then the best of it on the report trials.
 
     The compiled loop uses all cores by itself: ``workers`` is the number of its threads.

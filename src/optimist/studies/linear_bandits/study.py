@@ -8,6 +8,7 @@ the lazy and the re-randomized history, which have guarantees.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from optimist.bandits import ChangingActions, FixedActions, LabelledData, Problem
 from optimist.reporting.regret import draw_open_question, draw_policies
@@ -38,7 +39,7 @@ class Part:
     budget: Budget
 
 
-def run(settings: Settings, progress: Progress, workers: int | None = None) -> Outcome:
+def run(settings: Settings, progress: Progress, workers: int | None = None, folder: Path | None = None) -> Outcome:
     """All parts one after the other; the tables have a row for each policy on each problem."""
     planned = list(parts(settings))
     tables: dict[str, list[Row]] = {}
