@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,11 @@ from optimist.training.metrics import Episodes, Stopwatch
 from optimist.training.networks import make_agent
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.unique_states import UniqueStates, fingerprints
+
+WHITENING = {"rnd", "icm", "e3b"}
+"""The bonuses whose ``warm_up`` does something."""
+FOLLOWING = {"acb", "elliptical"}
+"""The bonuses whose features are the policy network's."""
 
 
 class Trainer:
@@ -68,8 +74,8 @@ class Trainer:
         self.observations = np.zeros(0)
 
     def start(self) -> None:
-        """Warm up the bonus by random play, then start the environments."""
-        if self.bonus is not None and self.config.warm_up_steps:
+        """Warm up the bonus by random play if it whitens observations, then start the environments."""
+        if self.bonus is not None and WHITENING & set(self.config.bonus.split("*")):
             self._warm_up(self.bonus)
         self.observations = self.environments.reset(self._environment_seed())
 
@@ -88,12 +94,12 @@ class Trainer:
             watch=watch,
             first_step=self.step,
         )
-        transitions = rollout.transitions
+        transitions, seen_by_bonus = rollout.transitions, self._on_bonus_device(rollout.transitions)
         rewards = [rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards]
         with watch.time("bonus"):
             raw = torch.zeros_like(rollout.rewards)
             if self.bonus is not None:
-                raw = self.bonus.compute(transitions)
+                raw = self.bonus.compute(seen_by_bonus).cpu()
                 self._require_finite(raw, "bonus")
                 self.scale.update(raw)
             rewards.append(self.scale.normalise(raw))
@@ -119,7 +125,7 @@ class Trainer:
                     "lower the learning rate; the run can be resumed from its last checkpoint"
                 ) from None
         with watch.time("bonus"):
-            learned = {} if self.bonus is None else self.bonus.update(transitions)
+            learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
         with watch.time("bookkeeping"):
             self._count_states(transitions)
             self.step += config.rollout_steps
@@ -252,6 +258,13 @@ class Trainer:
         self.stacks.add(fingerprints(stacks))
         newest = newest_frames(self.environments.observation_shape, stacks)
         self.states.add(fingerprints(newest))
+
+    def _on_bonus_device(self, transitions: Transitions) -> Transitions:
+        """The transitions where the bonus reads them: beside the policy if it is a feature of it, else on the CPU."""
+        if self.device.type == "cpu" or not FOLLOWING & set(self.config.bonus.split("*")):
+            return transitions
+        moved = {name: part.to(self.device) for name, part in vars(transitions).items() if isinstance(part, Tensor)}
+        return replace(transitions, **moved)
 
     def _require_finite(self, values: Tensor, name: str) -> None:
         if not bool(torch.isfinite(values).all()):

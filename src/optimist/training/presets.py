@@ -47,5 +47,9 @@ def defaults_for(env: str) -> TrainConfig:
 
 
 def is_atari(env: str) -> bool:
-    """Whether ``env`` is one of EnvPool's Atari games, or an image environment that is trained like one."""
-    return env.endswith("-v5") or env.startswith("ALE/")
+    """Whether ``env`` is one of EnvPool's Atari games."""
+    if not env.endswith("-v5"):
+        return False
+    from optimist.training.environments.envpool_pool import stacks_frames  # slow to import, and rarely needed
+
+    return stacks_frames(env)

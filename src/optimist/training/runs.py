@@ -67,7 +67,7 @@ def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> None:
     so a resumed run and an uninterrupted one are the same.
     """
     total, every, size = trainer.config.total_steps, trainer.config.checkpoint_every, trainer.config.rollout_steps
-    with closing(trainer.environments), stop_requests() as stopping, log:
+    with _way_on(folder), closing(trainer.environments), stop_requests() as stopping, log:
         while trainer.step < total and not trainer.succeeded:
             after = trainer.step + size
             last = after >= total or stopping.is_set()
@@ -87,6 +87,16 @@ def _run(trainer: Trainer, log: MetricsLog, folder: Path, tell: Tell) -> None:
 
 def _save(folder: Path, trainer: Trainer, log: MetricsLog) -> None:
     checkpoints.save(folder / "checkpoints", trainer.step, {"trainer": trainer.state_dict(), "log": log.state_dict()})
+
+
+@contextmanager
+def _way_on(folder: Path) -> Iterator[None]:
+    """An error of the disk names the run that it stopped, and how it goes on."""
+    try:
+        yield
+    except OSError as error:  # of the same errno, so of the same subclass
+        told = f"the run in {folder} stopped: {error.strerror or error}. Then go on with  optimist resume {folder}"
+        raise OSError(error.errno, told) from error
 
 
 @contextmanager
@@ -131,11 +141,14 @@ def read_config(folder: Path) -> TrainConfig:
         raise FileNotFoundError(f"there is no run in {folder}: config.json is missing")
     try:
         stored: Any = json.loads(path.read_text())
-        names = {field.name for field in fields(TrainConfig)}
-        if not isinstance(stored, dict) or stored.keys() - {"optimist"} != names:
-            raise ValueError(f"it must have the entries {sorted(names)}")
-        stored.pop("optimist", None)
+        if not isinstance(stored, dict):
+            raise ValueError("it must be a JSON object, one entry a setting")
         values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()}
+        values.pop("optimist", None)
+        names = {field.name for field in fields(TrainConfig)}
+        if values.keys() != names:
+            missing, unknown = (", ".join(sorted(some)) for some in (names - values.keys(), values.keys() - names))
+            raise ValueError(f"missing entries: {missing or 'none'}; unknown entries: {unknown or 'none'}")
         return TrainConfig(**values)
     except (ValueError, TypeError) as problem:
         raise ValueError(f"{path} is not the configuration of a run: {problem}") from None

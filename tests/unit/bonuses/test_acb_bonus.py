@@ -321,6 +321,7 @@ def test_bonuses_fall_as_one_over_n_and_the_unseen_keeps_its_own():
         ridge=1.0,
         fraction=1.0,
         ensemble_size=4000,
+        form="square",
     )
     query = transitions_of(states[None])
     first = bonus.compute(query)[0]
@@ -336,7 +337,7 @@ def test_bonuses_fall_as_one_over_n_and_the_unseen_keeps_its_own():
 
 def test_the_schedule_covers_what_it_should():
     generator = torch.Generator().manual_seed(0)
-    config = make(fraction=1.0, passes=2, minibatch_size=10).config
+    config = make(solver="proximal", fraction=1.0, passes=2, minibatch_size=10).config
     schedule = minibatch_rows(64, config, generator=generator)
     assert len(schedule) == 14
     assert max(len(rows) for rows in schedule) == 10

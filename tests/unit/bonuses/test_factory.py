@@ -63,7 +63,7 @@ def test_one_call_serves_every_name(name, kind):
 @pytest.mark.parametrize("name", ["acb", "rnd", "icm", "e3b", "elliptical", "count", "episodic-count"])
 def test_the_seed_is_used(name):
     # 40 x 40 weights in a sketch of 16 x 16: the seed of the elliptical bonus is that of its projections.
-    settings = {"code": "simhash", "bits": 4} if "count" in name else {}
+    settings = {"code": "simhash", "bits": 4} if "count" in name else {"side": 16} if name == "elliptical" else {}
     first, again, other = (make(name, **(task() | {"seed": seed}), **settings) for seed in (0, 0, 1))
     for bonus in (first, again, other):
         bonus.update(rollout())
@@ -81,7 +81,7 @@ def test_presets_by_name(preset, config):
 def test_the_elliptical_bonus_reads_the_features_of_acb():
     # One feature space, one Sigma: the mean square of many exact regressors is the elliptical bonus.
     exact = make("elliptical", **task(), ridge=2.0, whiten=False)
-    ensemble = make("acb", **task(), ridge=2.0, statistics="none", solver="recursive", ensemble_size=4000, fraction=1.0)
+    ensemble = make("acb", **task(), ridge=2.0, statistics="none", ensemble_size=4000, form="square")
     for bonus in (exact, ensemble):
         bonus.update(rollout())
     # The mean of 4,000 squared Gaussians: relative sd sqrt(2/4000); 5 sd over 8 states is a false alarm in 200,000.

@@ -120,7 +120,7 @@ def test_every_preset_learns_on_a_small_network(name):
     ("changes", "message"),
     [
         ({"ridge": 0.0}, "ridge must be > 0"),
-        ({"solver": "newton"}, "solver must be one of 'proximal', 'rmsprop', 'recursive', got 'newton'"),
+        ({"solver": "newton"}, "solver must be one of 'auto', 'recursive', 'proximal', 'rmsprop', got 'newton'"),
         ({"ensemble_size": 0}, "ensemble_size must be at least 1"),
         ({"fraction": 0.0}, "fraction must lie in"),
         ({"solver": "recursive", "passes": 2}, "counts a state once"),

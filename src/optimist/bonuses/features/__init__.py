@@ -23,7 +23,7 @@ from optimist.bonuses.features.gradient import GradientFeatures
 from optimist.bonuses.features.last_layer import LastLayerFeatures
 from optimist.bonuses.features.loss import ArgmaxLoss, GaussianLoss, Loss, MultiDiscreteLoss, Weighting, forward
 from optimist.bonuses.features.penultimate import PenultimateFeatures
-from optimist.bonuses.features.sketch import DEFAULT_SIDE, Side, SketchFeatures
+from optimist.bonuses.features.sketch import DEFAULT_SIDE, Side, SketchFeatures, affordable_sketch
 
 __all__ = [
     "ArgmaxLoss",
@@ -61,7 +61,7 @@ def make(
     ``example_observation`` is n >= 1 observations with their batch axis, (n, ...) or a dictionary of such; zeros will
     do. ``seed`` draws the projections of ``sketch``; the others have no chance in them. ``loss`` is the cross-entropy
     at the argmax, with ``weighting`` and ``logits`` (see ``ArgmaxLoss``), unless another is given. ``side`` is for
-    ``sketch``.
+    ``sketch``; 0 is the largest of 64, 32 and 16 with which the sketch has at most 2,500 dimensions, or 8.
     """
     if loss is not None and (weighting != "none" or logits is not forward):
         raise ValueError("weighting and logits belong to the default loss: give them to the loss that you pass instead")
@@ -70,6 +70,8 @@ def make(
         case "gradient":
             return GradientFeatures(network, chosen, example_observation)
         case "sketch":
+            if side == 0:
+                return affordable_sketch(network, chosen, example_observation, seed=seed)
             return SketchFeatures(network, chosen, example_observation, seed=seed, side=side)
         case "last-layer":
             return LastLayerFeatures(network, chosen, example_observation)

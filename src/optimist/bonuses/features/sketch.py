@@ -21,6 +21,8 @@ Side = int | tuple[int, int]
 """The size of a layer's sketch: (outputs, inputs), or one number for both."""
 
 DEFAULT_SIDE = 16
+AFFORDABLE_DIMENSIONS = 2500
+"""A d x d matrix of 50 MB in float64, and 12 million operations a state to add to it."""
 
 
 class SketchFeatures:
@@ -83,6 +85,15 @@ class SketchFeatures:
         parts = [sketch_layer(layer, tap, *self.projections[name]) for name, (layer, tap) in taps.items()]
         parts += [sketch_matrix(rows[name], *self.projections[name]) for name in self.plan.others]
         return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+def affordable_sketch(network: nn.Module, loss: Loss, example: Observations, *, seed: int) -> SketchFeatures:
+    """The sketch with the largest side among 64, 32 and 16 that has at most 2,500 dimensions, else with side 8."""
+    for side in (64, 32, 16):
+        sketch = SketchFeatures(network, loss, example, seed=seed, side=side)
+        if sum(shape.numel() for shape in sketch.shapes) <= AFFORDABLE_DIMENSIONS:
+            return sketch
+    return SketchFeatures(network, loss, example, seed=seed, side=8)
 
 
 @dataclass(frozen=True)

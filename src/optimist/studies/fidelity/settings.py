@@ -62,6 +62,7 @@ class FidelitySettings:
         _rmsprop(1e-4, 4),
         _rmsprop(1e-3, 4),
         _proximal(100.0, 512),
+        _proximal(1000.0, 512),
         _default(),
         _default(fraction=0.25),
         _recursive(100.0),
@@ -81,7 +82,7 @@ class FidelitySettings:
     """Seeds of the ensemble; the states and the network stay the same."""
     ceiling_draws: int = 8
     """Ensembles of fresh exact draws whose mean fidelity is the ceiling."""
-    epsilon: float = 1e-5
+    epsilon: float = ACBConfig().epsilon
     """Relative epsilon of the whitening, common to all."""
     common_ridge: float = 1.0
     """The ridge of the reference that is the same for all variants."""

@@ -148,7 +148,7 @@ def measure(
 ) -> Iterator[Row]:
     """The rows of one ensemble that learns the stream."""
     d = stream.queries.shape[1]
-    common = ACBConfig(features="penultimate", fraction=1.0, ensemble_size=members, epsilon=settings.epsilon)
+    common = ACBConfig(features="penultimate", ensemble_size=members, epsilon=settings.epsilon, form="square")
     config = replace(common, **dict(variant.fields))
     # w_0 is the prior, so the ridge to compare with is its precision: 1 / variance.
     ridge = config.ridge if config.prior == "gaussian" else 3.0 * d

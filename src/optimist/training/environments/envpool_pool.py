@@ -96,6 +96,12 @@ class EnvPool:
             self._pool = None
 
 
+def stacks_frames(env_id: str) -> bool:
+    """Whether EnvPool has ``env_id`` and stacks its frames, as it does Atari's."""
+    with _box_precision_ignored():
+        return env_id in known_ids() and "stack_num" in envpool.make_spec(env_id).config._asdict()
+
+
 def known_ids() -> list[str]:
     """Every id that EnvPool knows."""
     return list(envpool.list_all_envs())

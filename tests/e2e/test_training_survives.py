@@ -1,0 +1,310 @@
+"""Runs survive: killed at random moments, interrupted, a damaged checkpoint, a full disk.
+
+Run as a script, this file drives the kills: one interpreter that has imported everything forks each attempt.
+"""
+
+import csv
+import json
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from optimist.training import checkpoints, runs, state_files
+from optimist.training.config import TrainConfig
+from optimist.training.runs import Interrupted
+
+OPTIMIST = Path(sys.executable).with_name("optimist")
+KILLS = 8
+ROLLOUT = 64
+SEA = TrainConfig(  # an environment whose state is saved
+    env="DeepSea-6",
+    bonus="acb",
+    bonus_options=("ensemble_size=8", "sketch_size=4"),
+    environments=4,
+    steps=ROLLOUT // 4,
+    epochs=1,
+    minibatches=2,
+    learning_rate=1e-3,
+    value_scale_rate=0.1,
+    width=16,
+    warm_up_steps=32,
+    total_steps=40 * ROLLOUT,
+    checkpoint_every=2 * ROLLOUT,
+    device="cpu",
+    threads=1,
+)
+POLE = replace(SEA, env="envpool:CartPole-v1", bonus="rnd", bonus_options=("features=16",))  # one that is restarted
+CONFIGS = {"sea": SEA, "pole": POLE}
+
+
+def rows(folder):
+    """``metrics.csv`` without the columns of time."""
+    with (folder / "metrics.csv").open() as file:
+        return [{k: v for k, v in row.items() if not k.startswith("seconds/")} for row in csv.DictReader(file)]
+
+
+def lines(folder):
+    """How many whole lines ``metrics.csv`` has, its header included."""
+    path = folder / "metrics.csv"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def play(config, folder):
+    """Starts the run in ``folder`` or goes on with it. A warning, such as of a damaged checkpoint, is a failure."""
+    warnings.simplefilter("error")
+    if (folder / "config.json").exists():
+        runs.resume(folder)
+    else:
+        runs.train(config, folder)
+
+
+def forked(config, folder):
+    process = multiprocessing.get_context("fork").Process(target=play, args=(config, folder))
+    process.start()
+    return process
+
+
+def kill_at_random(config, folder, seconds, rng):
+    """Plays the run in ``folder`` to its end through `KILLS` kills within ``seconds``; the lines written at each."""
+    written = []
+    for k in range(KILLS):
+        process = forked(config, folder)
+        # A random moment; but before so many rows that the run would be over before it was killed often enough.
+        until, enough = time.monotonic() + rng.uniform(0, seconds), (k + 1) * 40 // (KILLS + 1)
+        while process.is_alive() and time.monotonic() < until and lines(folder) <= enough:
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, process.exitcode
+        for path in (folder / "checkpoints").glob("*.safetensors"):
+            state_files.read(path)  # raises unless it is complete
+        written.append(lines(folder))
+    process = forked(config, folder)
+    process.join()
+    assert process.exitcode == 0, process.exitcode
+    return written
+
+
+def drive(name, folder, seed):
+    """Prints, as JSON, the lines at every kill; leaves the runs ``whole`` and ``killed`` in ``folder``."""
+    config = CONFIGS[name]
+    runs.train(replace(config, total_steps=1), folder / "first")  # imports and compiles: the attempts find it done
+    start = time.monotonic()
+    process = forked(config, folder / "whole")
+    process.join()
+    assert process.exitcode == 0, process.exitcode
+    seconds = (time.monotonic() - start) / 2
+    sys.stdout.write(json.dumps(kill_at_random(config, folder / "killed", seconds, random.Random(seed))))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_run_killed_at_random_moments_ends_as_if_it_had_never_been(name, tmp_path):
+    command = [sys.executable, __file__, name, str(tmp_path), "11"]
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=one_thread)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = json.loads(done.stdout)
+    assert len(written) == KILLS
+    assert written[-1] > 1  # some of the kills came after rows were written
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+    assert [int(row["step"]) for row in rows(tmp_path / "whole")] == [ROLLOUT * k for k in range(1, 41)]
+
+
+def flags(config):
+    for name in ("env", "bonus", "environments", "steps", "epochs", "minibatches", "learning_rate", "value_scale_rate",
+                 "width", "warm_up_steps", "total_steps", "checkpoint_every", "device", "threads", "seed"):  # fmt: skip
+        yield from (f"--{name.replace('_', '-')}", str(getattr(config, name)))
+    yield from ("--bonus-options", *config.bonus_options)
+
+
+def begun(*arguments):
+    return subprocess.Popen([OPTIMIST, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_lines(process, folder, count):
+    until = time.monotonic() + 120
+    while lines(folder) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "the run does not get on"
+        time.sleep(0.005)
+
+
+def test_the_command_killed_then_interrupted_then_resumed(tmp_path):
+    config = replace(SEA, total_steps=90 * ROLLOUT, checkpoint_every=10 * ROLLOUT, extrinsic_weight=1.0)
+    config = replace(config, extrinsic_discount=0.99, clip_rewards=False, clip=0.2, entropy_weight=0.01)
+    config = replace(config, normalise_advantages=True, max_gradient_norm=0.5)  # the preset of DeepSea
+    folder = tmp_path / "run"
+    process = begun("train", *flags(config), "--out", folder)
+    wait_for_lines(process, folder, 15)
+    process.kill()
+    process.communicate()
+    process = begun("resume", folder)
+    wait_for_lines(process, folder, 40)
+    process.send_signal(signal.SIGINT)
+    printed, problems = process.communicate(timeout=60)
+    assert process.returncode == 0, problems
+    assert f"go on with  optimist resume {folder}" in printed
+    assert "stopped at step" in printed
+    step, _ = checkpoints.newest(folder / "checkpoints")
+    assert step == (lines(folder) - 1) * ROLLOUT < config.total_steps
+    process = begun("resume", folder)
+    printed, problems = process.communicate(timeout=120)
+    assert process.returncode == 0, problems
+    assert "100 %" in printed
+    assert (folder / "curves.png").exists()
+    runs.train(config, tmp_path / "whole")
+    assert rows(folder) == rows(tmp_path / "whole")
+
+
+class Stop(Exception):
+    """What a test raises to end a run."""
+
+
+def stop_after(count, *, how):
+    """A ``tell`` that calls ``how`` after ``count`` rollouts."""
+    told = []
+
+    def tell(step, total, metrics):
+        told.append(step)
+        if len(told) == count:
+            how()
+
+    return tell
+
+
+def leave():
+    raise Stop
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_a_cut_off_newest_checkpoint_falls_back_to_the_one_before(config, tmp_path):
+    config = replace(config, total_steps=10 * ROLLOUT)
+    runs.train(config, tmp_path / "whole")
+    with pytest.raises(Stop):
+        runs.train(config, tmp_path / "run", tell=stop_after(7, how=leave))
+    old, new = sorted((tmp_path / "run/checkpoints").glob("*.safetensors"))
+    assert (old.stem, new.stem) == ("step-000000000256", "step-000000000384")
+    new.write_bytes(new.read_bytes()[:-100])
+    with pytest.warns(checkpoints.DamagedCheckpoint, match=f"{new.name} cannot be used.*The one before it is taken"):
+        runs.resume(tmp_path / "run")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_an_interrupted_run_writes_a_checkpoint_and_goes_on(config, tmp_path):
+    config, handler = replace(config, total_steps=10 * ROLLOUT), signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted, match="stopped at step 320 of 640; go on with  optimist resume"):
+        runs.train(config, tmp_path / "run", tell=stop_after(4, how=interrupt))
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 5 * ROLLOUT
+    runs.resume(tmp_path / "run")
+    got = rows(tmp_path / "run")
+    assert [int(row["step"]) for row in got] == [ROLLOUT * k for k in range(1, 11)]
+    runs.train(config, tmp_path / "whole")
+    # Environments that cannot be saved restart where the run was stopped: the same up to there, another run after it.
+    same = 10 if config.env == SEA.env else 4
+    assert got[:same] == rows(tmp_path / "whole")[:same]
+
+
+def test_a_second_interrupt_ends_at_once_and_loses_no_checkpoint(tmp_path):
+    def twice():
+        interrupt()
+        interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        runs.train(SEA, tmp_path / "run", tell=stop_after(5, how=twice))
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 4 * ROLLOUT
+
+
+def test_a_run_that_is_killed_before_its_first_checkpoint_can_be_resumed(tmp_path, monkeypatch):
+    config = replace(SEA, total_steps=3 * ROLLOUT)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Trainer, "start", lambda self: leave())
+        with pytest.raises(Stop):
+            runs.train(config, tmp_path / "run")
+    runs.resume(tmp_path / "run")
+    runs.train(config, tmp_path / "whole")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def test_a_finished_run_goes_on_to_another_end(tmp_path):
+    runs.train(replace(SEA, total_steps=4 * ROLLOUT), tmp_path / "run")
+    before = rows(tmp_path / "run")
+    runs.resume(tmp_path / "run")
+    assert rows(tmp_path / "run") == before
+    runs.resume(tmp_path / "run", total_steps=8 * ROLLOUT)
+    runs.train(replace(SEA, total_steps=8 * ROLLOUT), tmp_path / "whole")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    assert runs.read_config(tmp_path / "run").total_steps == 8 * ROLLOUT
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 400 kB, or a skipped test where none can be mounted."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    options = ["-t", "tmpfs", "-o", "size=400k", "none", str(place)]
+    if mount is None or subprocess.run([mount, *options], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no disk can be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # TensorBoard's own thread
+@pytest.mark.parametrize("every", [2, 1000])
+def test_a_full_disk_is_an_error_that_names_the_way_on(every, small_disk, tmp_path):
+    config = replace(SEA, bonus="count", bonus_options=(), checkpoint_every=every * ROLLOUT)
+
+    def fill():
+        with pytest.raises(OSError, match="No space left"):
+            (small_disk / "filler").write_bytes(bytes(10**6))
+
+    with pytest.raises(OSError, match=r"the run in .* stopped: .*No space left.* go on with  optimist resume"):
+        runs.train(config, small_disk / "run", tell=stop_after(6, how=fill))
+    assert checkpoints.newest(small_disk / "run/checkpoints")[0] == (4 * ROLLOUT if every == 2 else 0)
+    (small_disk / "filler").unlink()
+    runs.resume(small_disk / "run")
+    runs.train(config, tmp_path / "whole")
+    assert rows(small_disk / "run") == rows(tmp_path / "whole")
+
+
+def test_what_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    from optimist.training.environments.deep_sea import DeepSea
+
+    step, taken = DeepSea.step, []
+
+    def poisoned(self, actions):
+        answer = step(self, actions)
+        taken.append(None)
+        if len(taken) == 16 * 5 + 3:  # five rollouts, and the third step of the sixth
+            answer.rewards[2] = math.nan
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeepSea, "step", poisoned)
+        with pytest.raises(ArithmeticError, match="the reward of environment 2 is not finite at step 332"):
+            runs.train(SEA, tmp_path / "run")
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 4 * ROLLOUT
+    runs.resume(tmp_path / "run", total_steps=8 * ROLLOUT)
+    runs.train(replace(SEA, total_steps=8 * ROLLOUT), tmp_path / "whole")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+if __name__ == "__main__":
+    drive(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
