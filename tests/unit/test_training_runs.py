@@ -33,7 +33,10 @@ def silent(done, total, label):
 def metrics(folder, name):
     """All columns but those of time."""
     with (folder / "runs" / name / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if not k.startswith("seconds")} for row in csv.DictReader(file)]
+        return [
+            {k: v for k, v in row.items() if not k.startswith(("seconds", "steps_per_second"))}
+            for row in csv.DictReader(file)
+        ]
 
 
 def test_a_run_is_a_folder_and_a_finished_one_is_not_repeated(tmp_path):

@@ -20,7 +20,8 @@ class Task:
     """An environment, its budget and its learners. Each is a bonus (``none`` is none), or ``random``.
 
     A learner is trained with the preset of the environment, in which ``changes`` replaces fields for all and ``own``
-    those of one learner.
+    those of one learner. ``{seed}`` in an option of the environment is the seed of the run, where each is to meet a
+    problem of its own.
     """
 
     name: str
@@ -39,7 +40,8 @@ class Task:
         """Everything that the run of ``learner`` depends on."""
         own = (UNTRAINED if learner == RANDOM else {"bonus": learner}) | self.own.get(learner, {})
         fields: dict[str, Any] = self.changes | own | {"total_steps": self.total_steps, "seed": seed}
-        return replace(defaults_for(self.env), **fields)
+        options = tuple(option.replace("{seed}", str(seed)) for option in fields.get("env_options", ()))
+        return replace(defaults_for(self.env), **fields | {"env_options": options})
 
 
 @dataclass(frozen=True)

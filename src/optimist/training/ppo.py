@@ -143,6 +143,7 @@ class Trainer:
                 metrics[f"explained_variance_{head}"] = explained_variance(values, values + gains[..., k])
             metrics |= {f"bonus/{name}": value for name, value in learned.items()}
         seconds = watch.read_and_clear()
+        metrics["steps_per_second"] = config.rollout_steps / sum(seconds.values())
         return metrics | {f"seconds/{name}": value for name, value in seconds.items()}
 
     @property

@@ -83,7 +83,10 @@ def started(config, *, change=None, bonus=None):
 def iterated(trainer, times=1):
     """The metrics of ``times`` rollouts, without those of time."""
     rows = [trainer.iterate() for _ in range(times)]
-    return [{name: value for name, value in row.items() if not name.startswith("seconds/")} for row in rows]
+    return [
+        {name: value for name, value in row.items() if not name.startswith(("seconds/", "steps_per_second"))}
+        for row in rows
+    ]
 
 
 def equal(first, second):

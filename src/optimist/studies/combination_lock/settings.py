@@ -13,8 +13,9 @@ def lock_name(horizon: int) -> str:
 
 
 def lock(horizon: int, steps: int) -> Task:
-    """The pair of locks with ``horizon`` steps an episode."""
-    return Task(lock_name(horizon), "CombinationLock", steps, LEARNERS, {"env_options": (f"horizon={horizon}",)})
+    """The pair of locks with ``horizon`` steps an episode, other ones for every seed, as in PC-PG's runs."""
+    options = (f"horizon={horizon}", "problem_seed={seed}")
+    return Task(lock_name(horizon), "CombinationLock", steps, LEARNERS, {"env_options": options})
 
 
 PUBLISHED = {(lock_name(11), "elliptical"): 0.95, (lock_name(11), "rnd"): 0.5, (lock_name(11), "none"): 0.0}

@@ -1,5 +1,7 @@
 """Which levels are played and for how long, at three scales that differ only in numbers."""
 
+from typing import Any
+
 from optimist.studies.training_tasks import Task, TrainingSettings, smoke
 
 DOOR_KEY, MULTI_ROOM = "DoorKey-8x8", "MultiRoom-N4-S5"
@@ -12,14 +14,28 @@ ONE_CORE = {"env_options": ("num_threads=1",)}
 """Runs are played side by side, so EnvPool must not take all cores for each."""
 
 
+EXACT = {
+    "count": {"bonus_options": ("code=exact",)},
+    "acb*episodic-count": {"bonus_options": ("episodic-count.code=exact",)},
+}
+"""Views are small grids of codes: counted as they are, not by similarity."""
+
+
+def own(learners: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The fields of those learners that count."""
+    return {learner: EXACT[learner] for learner in learners if learner in EXACT}
+
+
 def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "count", "none")) -> Task:
     """A key, a door and a goal, another layout every episode."""
-    return Task(DOOR_KEY, "MiniGrid-DoorKey-8x8-v0", steps, learners, ONE_CORE)
+    return Task(DOOR_KEY, "MiniGrid-DoorKey-8x8-v0", steps, learners, ONE_CORE, own(learners))
 
 
 def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-count", "count", "none")) -> Task:
     """Four rooms behind closed doors, another layout every episode: until it is solved."""
-    return Task(MULTI_ROOM, "MiniGrid-MultiRoom-N4-S5-v0", steps, learners, ONE_CORE | {"stop_at_success": AIM})
+    return Task(
+        MULTI_ROOM, "MiniGrid-MultiRoom-N4-S5-v0", steps, learners, ONE_CORE | {"stop_at_success": AIM}, own(learners)
+    )
 
 
 SCALES = {
