@@ -27,7 +27,7 @@ try:
 
     from optimist.reporting.learning_curves import draw_run
     from optimist.reporting.regret import draw_comparison
-    from optimist.reporting.tables import prepare_folder, write_csv, write_record
+    from optimist.reporting.tables import prepare_folder, require_unused, write_csv, write_record
     from optimist.studies.comparison import Budget, compare, curve, summary
     from optimist.studies.lineup import LINEUP
     from optimist.studies.outcome import Outcome
@@ -206,7 +206,8 @@ def run_train(command: TrainCommand, screen: Console) -> None:
     """``optimist train``."""
     config = command.config
     name = f"{config.env}-{config.bonus}-{config.seed}".replace(":", "-").replace("/", "-").replace("*", "-times-")
-    folder = prepare_folder(command.out or Path("runs") / name, may_overwrite=False)
+    folder = command.out or Path("runs") / name
+    require_unused(folder, f"choose another with --out, or go on with  optimist resume {folder}")
     from optimist.training import runs  # PyTorch, which the other commands do not need
 
     _play(lambda tell: runs.train(config, folder, tell=tell), folder, screen)

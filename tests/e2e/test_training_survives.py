@@ -218,6 +218,21 @@ def test_an_interrupted_run_writes_a_checkpoint_and_goes_on(config, tmp_path):
     assert got[:same] == rows(tmp_path / "whole")[:same]
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"), [(SEA, [False] * 5), (POLE, [False, True, False, True, True])], ids=CONFIGS
+)
+def test_episodes_are_cut_where_their_environments_will_restart_and_only_there(config, expected, tmp_path, monkeypatch):
+    iterate, cuts = runs.Trainer.iterate, []
+
+    def spied(self, *, cut):
+        cuts.append(cut)
+        return iterate(self, cut=cut)
+
+    monkeypatch.setattr(runs.Trainer, "iterate", spied)
+    runs.train(replace(config, total_steps=5 * ROLLOUT), tmp_path / "run")
+    assert cuts == expected
+
+
 def test_a_second_interrupt_ends_at_once_and_loses_no_checkpoint(tmp_path):
     def twice():
         interrupt()

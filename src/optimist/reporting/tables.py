@@ -42,9 +42,17 @@ def write_record(path: Path, command: str, settings: Any, seconds: float) -> Non
 
 def prepare_folder(path: Path, may_overwrite: bool) -> Path:
     """An empty folder to write to; an existing one with content is refused unless it may be overwritten."""
-    if path.exists() and not path.is_dir():
+    if not may_overwrite:
+        require_unused(path, "choose another with --out, or add --overwrite")
+    elif path.exists() and not path.is_dir():
         raise FileExistsError(f"the output folder {path} is a file: choose another with --out")
-    if path.is_dir() and any(path.iterdir()) and not may_overwrite:
-        raise FileExistsError(f"the output folder {path} is in use: choose another with --out, or add --overwrite")
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def require_unused(path: Path, what_to_do: str) -> None:
+    """Nothing is made: an error if ``path`` is a file or a folder with content."""
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"the output folder {path} is a file: choose another with --out")
+    if path.is_dir() and any(path.iterdir()):
+        raise FileExistsError(f"the output folder {path} is in use: {what_to_do}")

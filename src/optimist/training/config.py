@@ -30,7 +30,7 @@ class TrainConfig:
     bonus_options: tuple[str, ...] = ()
     """Settings of the bonus, key=value each, e.g. preset=paper ensemble_size=64."""
     extrinsic_weight: float = 2.0
-    """Weight of the extrinsic advantage; 0 is the paper's reward-free setting, in which no reward is read at all."""
+    """Weight of the extrinsic advantage; 0 is the paper's reward-free setting: rewards are only reported."""
     intrinsic_weight: float = 1.0
     """Weight of the intrinsic advantage."""
     extrinsic_discount: float = 0.999

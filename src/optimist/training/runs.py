@@ -28,11 +28,12 @@ class Interrupted(Exception):
 def train(config: TrainConfig, folder: Path, *, tell: Tell = lambda *_: None) -> None:
     """Makes a run in ``folder``: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
 
-    The configuration is written before anything is played, and a first checkpoint before the first step of training:
-    a folder that cannot be written to is known at once, and a run killed at any moment can be resumed.
+    A configuration that cannot be run makes no folder; one that cannot be written to or has no room for checkpoints is
+    known at once. A first checkpoint is written before the first step, so a run killed at any moment can be resumed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    trainer, log = Trainer(resolved(config)), MetricsLog(folder)
+    trainer = Trainer(resolved(config))
+    checkpoints.require_writable(folder / "checkpoints", checkpoints.size_in_bytes(trainer.state_dict()))
+    log = MetricsLog(folder)
     write_config(folder, trainer.config)
     trainer.start()
     _save(folder, trainer, log)
