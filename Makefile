@@ -15,7 +15,7 @@ demo: $(READY)          ## the main job: Figure 2 at laptop scale, the policies 
 	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2 --overwrite
 	$(BIN)/optimist bandit --out runs/demo/bandit --overwrite
 	rm -rf runs/demo/deepsea
-	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 250000 --out runs/demo/deepsea
+	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 120000 --out runs/demo/deepsea
 
 test: check             ## every check and every test
 	$(BIN)/pytest -n 2 --dist worksteal
