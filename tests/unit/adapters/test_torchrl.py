@@ -15,10 +15,10 @@ pytest.importorskip("torchrl")
 from gymnasium.vector import SyncVectorEnv
 from torchrl.envs import GymWrapper, SerialEnv, TransformedEnv, check_env_specs
 from torchrl.objectives import LossModule
-from torchrl_tasks import Counter, DeepSea, Reacher, Recorder, ppo
 
 from optimist import bonuses
 from optimist.adapters.torchrl import BonusLoss, bonus_transform
+from torchrl_tasks import Counter, DeepSea, Reacher, Recorder, ppo
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of TorchRL, about TorchRL
