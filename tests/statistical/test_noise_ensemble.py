@@ -77,6 +77,7 @@ def test_acb_with_the_recursive_solver_is_the_elliptical_bonus():
         features="penultimate",
         statistics="none",
         solver="recursive",
+        form="square",
         ridge=RIDGE,
         fraction=1.0,
         ensemble_size=members,

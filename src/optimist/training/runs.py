@@ -108,10 +108,11 @@ def stop_requests() -> Iterator[threading.Event]:
         yield asked
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    at_once: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
     def ask(number: int, frame: FrameType | None) -> None:
         asked.set()
-        signal.signal(number, before[number])
+        signal.signal(number, at_once[number])
 
     for number in before:
         signal.signal(number, ask)
