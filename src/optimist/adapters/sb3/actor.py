@@ -1,0 +1,64 @@
+"""The actor of a stable-baselines3 policy as a network of its own, which is what ACB differentiates."""
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import preprocess_obs
+from torch import Tensor, nn
+
+from optimist.bonuses import ContinuousActions, GaussianLoss, MultiDiscreteActions, MultiDiscreteLoss
+from optimist.bonuses.actions import Actions
+from optimist.bonuses.features import Loss
+from optimist.bonuses.features.feature_map import map_observations
+
+FOLLOWING = ("acb", "elliptical")
+"""The bonuses whose features are the policy network's."""
+
+
+class Actor(nn.Module):
+    """The parts of a live policy that lead to its action, shared with it: no critic's head, no optimiser.
+
+    Shapes: observations (n, ...) as the policy reads them -> (n, outputs): logits, or the means of a Gaussian.
+    """
+
+    def __init__(self, policy: ActorCriticPolicy):
+        super().__init__()
+        self.extractor = policy.pi_features_extractor
+        self.hidden = policy.mlp_extractor
+        self.action_net = policy.action_net
+        self.log_std: nn.Parameter | None = None
+        if isinstance(policy.action_space, spaces.Box) and not policy.use_sde:
+            self.log_std = policy.log_std
+        self.binary = isinstance(policy.action_space, spaces.MultiBinary)
+        self.space, self.normalises_images = policy.observation_space, policy.normalize_images
+
+    def forward(self, observations: Any) -> Tensor:
+        """Logits or means."""
+        device = next(self.parameters()).device
+        here: Any = map_observations(lambda part: part.to(device), observations)
+        x = preprocess_obs(here, self.space, normalize_images=self.normalises_images)
+        outputs = self.action_net(self.hidden.forward_actor(self.extractor(x)))
+        # a Bernoulli of logit l is a softmax over 0 and l: two columns for each choice, as of MultiDiscrete
+        return torch.stack([torch.zeros_like(outputs), outputs], dim=2).flatten(1) if self.binary else outputs
+
+
+def losses_of(bonus: str, actions: Actions | None) -> dict[str, Loss]:
+    """The setting ``loss`` of every factor of ``bonus`` that reads the policy; none for one discrete action."""
+    match actions:
+        case ContinuousActions():
+            loss = GaussianLoss(_moments)
+        case MultiDiscreteActions():
+            loss = MultiDiscreteLoss(actions.sizes)
+        case _:
+            return {}
+    factors = [factor.strip() for factor in bonus.split("*")]
+    return {f"{factor}.loss" if len(factors) > 1 else "loss": loss for factor in factors if factor in FOLLOWING}
+
+
+def _moments(actor: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
+    """Mean and log deviation; gSDE's deviation is one of features, not of actions, and is taken as 1."""
+    mean = actor(observations)
+    log_std = actor.log_std
+    return mean, torch.zeros_like(mean[0]) if log_std is None else log_std  # pyrefly: ignore

@@ -1,0 +1,235 @@
+"""The piece all adapters share: scoring, scaling, the schedule of training, and a state that leaves nothing out."""
+
+import itertools
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from optimist import bonuses
+from optimist.adapters.building import bonus_for, random_policy
+from optimist.adapters.online import IntrinsicConfig, IntrinsicReward
+from optimist.bonuses import Transitions
+from optimist.training.state_files import NotAStateFile
+
+
+@dataclass
+class Recorder:
+    """A bonus that is its successor itself, and remembers what it was given."""
+
+    updates: list = field(default_factory=list)
+    warm_ups: list = field(default_factory=list)
+
+    def compute(self, transitions):
+        values = transitions.next_observations[..., 0]
+        return values if transitions.valid is None else values * transitions.valid
+
+    def update(self, transitions):
+        self.updates.append(transitions.next_observations[..., 0].clone())
+        return {"seen": float(transitions.actions.numel())}
+
+    def warm_up(self, transitions):
+        self.warm_ups.append(transitions.next_observations[..., 0].clone())
+
+    def state_dict(self):
+        return {"updates": len(self.updates)}
+
+    def load_state_dict(self, state):
+        self.updates = [None] * state["updates"]
+
+
+def rollout(start, steps=1, environments=2, valid=None, ended=False):
+    """Transitions whose successors count up from ``start``, time first."""
+    after = start + torch.arange(steps * environments, dtype=torch.float32).reshape(steps, environments, 1)
+    flags = torch.full((steps, environments), ended)
+    return Transitions(after - 1, torch.zeros(steps, environments, dtype=torch.int64), after, flags, flags, valid)
+
+
+def plain(bonus, **overrides):
+    settings = {"normalise": False, "learning_starts": 0, "train_every": 4, "batch_size": 4}
+    return IntrinsicReward(bonus, **(settings | overrides))
+
+
+def test_it_learns_from_every_step_once_in_order_when_due():
+    bonus = Recorder()
+    intrinsic = plain(bonus, train_every=6, batch_size=4)
+    answers = [intrinsic.observe(rollout(2.0 * k)) for k in range(7)]
+    assert [bool(answer) for answer in answers] == [False, False, True, False, False, True, False]
+    assert [tuple(piece.shape) for piece in bonus.updates] == [(2, 2), (1, 2)] * 2  # at most 4 steps an update
+    assert torch.cat(bonus.updates).flatten().tolist() == list(range(12))
+    assert (intrinsic.steps, intrinsic.updates) == (14, 4)
+
+
+def test_steps_that_only_reset_count_for_nothing_and_earn_nothing():
+    bonus = Recorder()
+    intrinsic = plain(bonus, train_every=4)
+    half = torch.tensor([[True, False]])
+    assert intrinsic.reward(rollout(5.0, valid=half)).tolist() == [[5.0, 0.0]]
+    assert not any(intrinsic.observe(rollout(5.0, valid=half)) for _ in range(3))
+    assert intrinsic.observe(rollout(5.0))  # 3 + 2 valid steps: some are valid by saying nothing
+    assert intrinsic.steps == 5
+
+
+def test_first_steps_only_warm_up():
+    bonus = Recorder()
+    intrinsic = plain(bonus, learning_starts=6, train_every=4)
+    rewards = []
+    for k in range(6):
+        rewards += intrinsic.reward(rollout(2.0 * k + 1)).flatten().tolist()
+        intrinsic.observe(rollout(2.0 * k + 1))
+    assert rewards == [0.0] * 6 + [7.0, 8.0, 9.0, 10.0, 11.0, 12.0]
+    assert torch.cat(bonus.warm_ups).flatten().tolist() == [1, 2, 3, 4, 5, 6]
+    assert torch.cat(bonus.updates).flatten().tolist() == [7, 8, 9, 10]
+
+
+def test_rewards_are_scaled_by_the_deviation_of_their_sums_over_time():
+    intrinsic = plain(Recorder(), normalise=True, discount=0.75, memory=0, weight=3.0)
+    rewards = [intrinsic.reward(rollout(float(start))) for start in (1, 5, 2, 8, 4)]
+    oracle, sums = torch.zeros(2), []
+    for start in (1, 5, 2, 8, 4):
+        oracle = 0.75 * oracle + torch.tensor([start, start + 1.0])
+        sums.append(oracle)
+    for k, reward in enumerate(rewards):
+        if k < 3:  # 1 / (1 - 0.75) steps fill a sum; the deviation of one sample would be 0
+            assert not reward.any()
+        else:
+            expected = 3 * torch.tensor([(8.0, 9.0), (4.0, 5.0)][k - 3]) / torch.cat(sums[: k + 1]).std(correction=0)
+            assert torch.allclose(reward[0], expected)
+
+
+def test_nothing_moves_when_training_is_off():
+    intrinsic = plain(Recorder(), normalise=True, discount=0.5)
+    for k in range(4):
+        intrinsic.reward(rollout(float(k)))
+    before = intrinsic.state_dict()
+    intrinsic.training = False
+    first, second = intrinsic.reward(rollout(3.0)), intrinsic.reward(rollout(3.0))
+    assert first.any()
+    assert torch.equal(first, second)
+    assert not any(intrinsic.observe(rollout(3.0)) for _ in range(9))
+    assert str(intrinsic.state_dict()) == str(before)
+
+
+def test_weight_0_gives_exactly_nothing():
+    assert not plain(Recorder(), weight=0.0).reward(rollout(5.0)).any()
+
+
+@pytest.mark.parametrize("name", ["e3b", "count", "episodic-count", "count*episodic-count"])
+def test_rewards_are_the_same_step_by_step_as_in_whole_rollouts(name):
+    def made():
+        bonus = bonus_for(
+            name, observation_shape=(2,), actions=bonuses.DiscreteActions(3), seed=1, settings=SETTINGS.get(name, {})
+        )
+        return plain(bonus, train_every=20, batch_size=20)
+
+    whole, stepwise = made(), made()
+    x = torch.randn(21, 2, 2, generator=torch.Generator().manual_seed(0)).round()
+    actions = torch.zeros(20, 2, dtype=torch.int64)
+    ended = torch.zeros(20, 2, dtype=torch.bool)
+    ended[7, 0] = ended[12, 1] = True
+    never = torch.zeros_like(ended)
+    expected, got = [], []
+    for part in (slice(0, 10), slice(10, 20)):
+        expected.append(whole.reward(Transitions(x[:-1][part], actions[part], x[1:][part], ended[part], never[part])))
+        whole.observe(Transitions(x[:-1][part], actions[part], x[1:][part], ended[part], never[part]))
+    for t in range(20):
+        step = Transitions(x[t : t + 1], actions[t : t + 1], x[t + 1 : t + 2], ended[t : t + 1], never[t : t + 1])
+        got.append(stepwise.reward(step))
+        stepwise.observe(step)
+    assert whole.updates == stepwise.updates == 2  # 40 steps, 20 each
+    assert torch.allclose(torch.cat(got), torch.cat(expected), rtol=1e-5, atol=1e-7)
+
+
+SETTINGS = {"e3b": {"features": 8}}
+
+
+def random_steps(count, generator, *, environments=3):
+    for _ in range(count):
+        x = {"a": torch.randn(2, environments, 2, generator=generator), "b": torch.randint(4, (2, environments))}
+        ended = torch.rand(1, environments, generator=generator) < 0.1
+        actions = torch.randn(1, environments, 2, generator=generator)
+        before, after = ({key: part[k : k + 1] for key, part in x.items()} for k in range(2))
+        yield Transitions(before, actions, after, ended, torch.zeros_like(ended), torch.ones_like(ended))
+
+
+@pytest.mark.parametrize("name", ["acb", "rnd", "icm", "e3b", "count", "acb*episodic-count"])
+def test_a_loaded_state_goes_on_bit_for_bit(name, tmp_path):
+    settings = {"acb": {"sketch_size": 4, "ensemble_size": 8}, "e3b": {"features": 8}}.get(name, {})
+    if name.startswith("acb*"):
+        settings = {"acb.sketch_size": 4, "acb.ensemble_size": 8}
+
+    def made(seed):
+        shape = {"a": (2,), "b": bonuses.Discrete(4)}
+        bonus = bonus_for(
+            name, observation_shape=shape, actions=bonuses.ContinuousActions(2), seed=seed, settings=settings
+        )
+        return IntrinsicReward(bonus, seed=seed, learning_starts=9, train_every=24, discount=0.5)
+
+    generator = torch.Generator().manual_seed(3)
+    with torch.random.fork_rng(devices=[]):
+        steps = list(random_steps(40, generator))
+    original = made(seed=0)
+    for step in steps[:20]:
+        original.reward(step)
+        original.observe(step)
+    assert original.state_dict()["pending"]  # saved in the middle of collecting
+    original.save(tmp_path / "deeper" / "bonus.safetensors")
+    resumed = made(seed=0)
+    resumed.load(tmp_path / "deeper" / "bonus.safetensors")
+    for step in steps[20:]:
+        expected, got = original.reward(step), resumed.reward(step)
+        assert expected.any()
+        assert torch.equal(expected, got)
+        assert original.observe(step) == resumed.observe(step)
+    with pytest.raises(ValueError, match="seed saved"):
+        made(seed=1).load(tmp_path / "deeper" / "bonus.safetensors")
+    assert list((tmp_path / "deeper").iterdir()) == [tmp_path / "deeper" / "bonus.safetensors"]
+
+
+def test_a_state_that_does_not_fit_changes_nothing(tmp_path):
+    rnd = bonus_for("rnd", observation_shape=(2,), actions=None, seed=0, settings={})
+    wider = bonus_for("rnd", observation_shape=(3,), actions=None, seed=0, settings={})
+    intrinsic, other = plain(rnd), plain(wider)
+    before = str(intrinsic.state_dict())
+    with pytest.raises(ValueError, match="configuration that the state was saved with"):
+        intrinsic.load_state_dict(other.state_dict())
+    with pytest.raises(ValueError, match="entries"):
+        intrinsic.load_state_dict({"bonus": {}})
+    (tmp_path / "cut").write_bytes(b"short")
+    with pytest.raises(NotAStateFile, match="cannot be used"):
+        intrinsic.load(tmp_path / "cut")
+    with pytest.raises(FileNotFoundError, match="save writes one"):
+        intrinsic.load(tmp_path / "nowhere")
+    assert str(intrinsic.state_dict()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("weight", -1.0), ("weight", float("nan")), ("discount", 1.0), ("train_every", 0), ("learning_starts", -1)],
+)
+def test_bad_settings_are_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        IntrinsicConfig(**{name: value})
+
+
+def test_a_bonus_must_keep_its_environments():
+    intrinsic = plain(Recorder(), train_every=100)
+    intrinsic.observe(rollout(0.0))
+    with pytest.raises(ValueError, match="2 environments as before"):
+        intrinsic.observe(rollout(0.0, environments=3))
+
+
+def test_random_policies_come_from_the_seed_alone():
+    shape = {"image": (3, 40, 40), "state": bonuses.Discrete(5), "grid.cells": (3, 7, 7)}
+    zeros = {"image": torch.zeros(2, 3, 40, 40), "state": torch.tensor([0, 4]), "grid.cells": torch.ones(2, 3, 7, 7)}
+    first, same, other = (random_policy(shape, seed=seed)(zeros) for seed in (0, 0, 1))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    assert not torch.equal(first[0], first[1])
+    for a, b in itertools.combinations(random_policy((4,), seed=0).parameters(), 2):
+        assert a is not b
+
+
+def test_settings_are_of_named_bonuses_only():
+    with pytest.raises(ValueError, match="features"):
+        bonus_for(Recorder(), observation_shape=(2,), actions=None, seed=0, settings={"features": 3})
