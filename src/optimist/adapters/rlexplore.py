@@ -30,6 +30,8 @@ OURS = {"latent_dim": "features", "lr": "learning_rate", "update_proportion": "f
 """What settings of theirs are called here."""
 MEANINGLESS = ("encoder_model", "weight_init")
 """What ours choose by the observation's shape."""
+SAME = 1e-5
+"""Rewards of one rollout this near to each other differ by rounding only: "minmax" must not stretch it to 0 .. 1."""
 KIND = "RLeXplore reward"
 
 
@@ -176,7 +178,9 @@ class Reward:
                 return self._scale.normalise(raw)
             case "minmax":
                 low, high = torch.aminmax(raw)
-                return (raw - low) / (high - low).clamp_min(torch.finfo(raw.dtype).tiny)
+                if high - low <= SAME * high.abs():
+                    return torch.zeros_like(raw)
+                return (raw - low) / (high - low)
         return raw
 
     def _new_scale(self) -> ReturnScale:
