@@ -29,6 +29,7 @@ from optimist.training.losses import HEADS, Batch, explained_variance, track_ret
 from optimist.training.metrics import Episodes, Stopwatch
 from optimist.training.networks import make_agent
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
+from optimist.training.state_map import PARTS, StateMap
 from optimist.training.unique_states import UniqueStates, fingerprints
 
 WHITENING = {"rnd", "icm", "e3b"}
@@ -70,6 +71,7 @@ class Trainer:
         self.episodes = Episodes(config.environments, success_return=self.environments.success_return)
         self.states = UniqueStates(config.unique_states_limit // 2)
         self.stacks = UniqueStates(config.unique_states_limit // 2)
+        self.map = StateMap(-(-config.total_steps // PARTS))
         self.watch = Stopwatch()
         self.observations = np.zeros(0)
 
@@ -128,6 +130,9 @@ class Trainer:
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
         with watch.time("bookkeeping"):
             self._count_states(transitions)
+            if rollout.places is not None:
+                valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
+                self.map.add(self.step, rollout.places.reshape(-1, 2)[valid], raw.flatten().numpy()[valid])
             self.step += config.rollout_steps
             metrics = self.episodes.summary() | {
                 "unique_states": float(self.states.count),
@@ -175,6 +180,7 @@ class Trainer:
             "episodes": self.episodes.state_dict(),
             "states": self.states.state_dict(),
             "stacks": self.stacks.state_dict(),
+            "map": self.map.state_dict(),
             "environments": self.environments.state_dict(),
         }
 
@@ -192,6 +198,7 @@ class Trainer:
         self.episodes.load_state_dict(state["episodes"])
         self.states.load_state_dict(state["states"])
         self.stacks.load_state_dict(state["stacks"])
+        self.map.load_state_dict(state["map"])
         if state["environments"] is None:
             self.restart_environments()
         else:

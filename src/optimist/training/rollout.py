@@ -18,7 +18,8 @@ class Rollout:
     """What was seen and done. Shapes: transitions (T, N, ...); the others (T, N), values with a last axis of 2 heads.
 
     ``next_values`` are of what is acted on next, the first state of a new episode included; ``successor_values`` of
-    the true successor, which at a truncated step is the final observation.
+    the true successor, which at a truncated step is the final observation. ``places`` (T, N, 2) are rows and columns of
+    the successors, where environments have a map.
     """
 
     transitions: Transitions
@@ -27,6 +28,7 @@ class Rollout:
     values: Tensor
     next_values: Tensor
     successor_values: Tensor
+    places: np.ndarray | None
 
 
 class NotFinite(ArithmeticError):
@@ -60,6 +62,7 @@ def collect(
     ended = torch.zeros(2, steps, count, dtype=torch.bool)
     valid = torch.ones(steps, count, dtype=torch.bool)
     actions: list[Tensor] = []
+    places: list[np.ndarray] = []
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
         with watch.time("inference"):
@@ -78,6 +81,8 @@ def collect(
             ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
             if step.valid is not None:
                 valid[t] = torch.from_numpy(step.valid)
+            if step.places is not None:
+                places.append(step.places)
             episodes.add(step.rewards, step.terminated | step.truncated, step.valid)
             observations = step.observations
     terminated, truncated = ended
@@ -91,7 +96,8 @@ def collect(
             successor_values[truncated] = agent(successors[truncated].to(device))[1].cpu()
     some_invalid = None if bool(valid.all()) else valid
     transitions = Transitions(seen, torch.stack(actions), successors, terminated, truncated, some_invalid)
-    return Rollout(transitions, rewards, logs, values, next_values, successor_values), observations
+    reached = np.stack(places) if len(places) == steps else None
+    return Rollout(transitions, rewards, logs, values, next_values, successor_values, reached), observations
 
 
 def random_play(

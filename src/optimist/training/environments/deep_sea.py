@@ -59,11 +59,12 @@ class DeepSea:
         self._column = np.clip(self._column + np.where(right, 1, -1), 0, self.size - 1)
         self._row = self._row + 1
         ended, truncated = self._row == self.size, np.zeros(self.count, bool)
+        places = np.stack([np.where(ended, -1, self._row), self._column], axis=1)
         successors = observations = self._observations()
         if ended.any():
             self._row[ended] = self._column[ended] = 0
             observations = replaced(successors, ended, self._observations()[ended])
-        return Step(observations, successors, rewards, ended, truncated)
+        return Step(observations, successors, rewards, ended, truncated, places=places)
 
     def state_dict(self) -> dict[str, Any]:
         """The cells."""

@@ -74,13 +74,15 @@ class EnvPool:
         """The answer to ``actions``; environments whose episode ended are already in the next one."""
         if self._pool is None:
             raise RuntimeError("step before reset: call reset(seed) first")
-        raw, rewards, terminated, truncated, _ = self._pool.step(self._write(actions))
+        raw, rewards, terminated, truncated, infos = self._pool.step(self._write(actions))
+        places = infos["agent_pos"][:, ::-1] if "agent_pos" in infos else None  # MiniGrid's: column and row
         ended = terminated | truncated
         successors = observations = self._read(raw)
         if ended.any():
             firsts = self._read(self._pool.reset(np.flatnonzero(ended))[0])
             observations = replaced(successors, ended, firsts)
-        return Step(observations, successors, rewards.astype(np.float32, copy=False), terminated, truncated)
+        rewards = rewards.astype(np.float32, copy=False)
+        return Step(observations, successors, rewards, terminated, truncated, places=places)
 
     def state_dict(self) -> None:
         """None: a C++ emulator's state cannot be saved; a run that resumes restarts the environments."""

@@ -60,8 +60,8 @@ class FrozenLake:
         self.observation_shape = Discrete(len(cells))
         self.actions = DiscreteActions(4)
         shape = (len(rows), len(rows[0]))
-        places = np.stack(np.unravel_index(np.arange(len(cells)), shape), axis=1)
-        moved = np.clip(places[:, None] + MOVES, 0, np.array(shape) - 1)  # (cells, 4, 2)
+        self._places = np.stack(np.unravel_index(np.arange(len(cells)), shape), axis=1)
+        moved = np.clip(self._places[:, None] + MOVES, 0, np.array(shape) - 1)  # (cells, 4, 2)
         self._next = np.ravel_multi_index((moved[..., 0], moved[..., 1]), shape)
         kinds = np.array(list(cells))
         self._goal, self._ends = kinds == "G", np.isin(kinds, ["G", "H"])
@@ -84,7 +84,8 @@ class FrozenLake:
             observations = replaced(successors, ended, np.full(ended.sum(), self._start))
             self._elapsed[ended] = 0
         self._cell = observations.copy()
-        return Step(observations, successors, self._goal[successors].astype(np.float32), terminated, truncated)
+        rewards = self._goal[successors].astype(np.float32)
+        return Step(observations, successors, rewards, terminated, truncated, places=self._places[successors])
 
     def state_dict(self) -> dict[str, Any]:
         """The cells and how long each episode has lasted."""

@@ -59,12 +59,12 @@ class GymnasiumVector:
             valid = ~self._resetting
             self._resetting = ended & valid
             return Step(observations, observations, rewards * valid, terminated & valid, truncated & valid, valid=valid)
-        successors = observations
+        successors, places = observations, self._places()
         if ended.any() and self._mode is AutoresetMode.DISABLED:
             observations = self._copied(self._envs.reset(options={"reset_mask": ended})[0])  # all, these ones anew
         elif ended.any():
             successors = replaced(observations, ended, self._finals(infos, ended))
-        return Step(observations, successors, rewards, terminated, truncated)
+        return Step(observations, successors, rewards, terminated, truncated, places=places)
 
     def state_dict(self) -> None:
         """None: a Python environment's state is its own; a run that resumes restarts the environments."""
@@ -81,6 +81,15 @@ class GymnasiumVector:
 
     def _copied(self, raw: Any) -> np.ndarray:
         return np.array(self._read(raw))  # a vector environment may write its next answer into the same buffer
+
+    def _places(self) -> np.ndarray | None:
+        """Where the agents of MiniGrid stand, while ended episodes are not yet reset; None for all else."""
+        if not isinstance(self._envs, SyncVectorEnv) or self._mode is not AutoresetMode.DISABLED:
+            return None
+        positions = [getattr(env.unwrapped, "agent_pos", None) for env in self._envs.envs]
+        if any(position is None or np.shape(position) != (2,) for position in positions):
+            return None
+        return np.array(positions, np.int64)[:, ::-1]  # column and row
 
     def _finals(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
         if "final_obs" not in infos:

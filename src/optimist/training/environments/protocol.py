@@ -17,9 +17,11 @@ class Step:
     ``observations`` is what to act on next: the first one of a new episode where an episode has just ended.
     ``successors`` is the true successor of the action: the final observation where an episode ended, and the very
     array ``observations`` if none did. ``valid`` is False where the action was ignored because the environment was only
-    resetting; None says that all are valid.
+    resetting; None says that all are valid. ``places`` says where on a map the successors are, row and column, negative
+    off the map; None: there is no map.
 
-    Shapes: observations, successors (N, ...); rewards (N,), float32, raw; terminated, truncated, valid (N,), bool.
+    Shapes: observations, successors (N, ...); rewards (N,), float32, raw; terminated, truncated, valid (N,), bool;
+    places (N, 2).
     """
 
     observations: np.ndarray
@@ -28,6 +30,7 @@ class Step:
     terminated: np.ndarray
     truncated: np.ndarray
     valid: np.ndarray | None = None
+    places: np.ndarray | None = None
 
 
 class Environments(Protocol):
