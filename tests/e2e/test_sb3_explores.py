@@ -12,8 +12,11 @@ from sb3_tasks import DeepSeaVecEnv
 
 SIZE = 12
 STEPS = 24_000
-"""2,000 episodes of 12 steps: uniformly random play finds the one path among 2^12 in 39 % of such runs, but PPO first
-learns that moves to the right cost something, so that it hardly plays them."""
+"""2,000 episodes of 12 steps. Uniform play takes the one path of 2^12 at least once in 1 - (1 - 2^-12)^2000 = 39 % of
+such runs: a bound on PPO's luck, not its chance, for it soon learns that moves to the right cost something and hardly
+plays them, and it would have to solve the task from that one find. Seeds 0 to 3: PPO alone found nothing in its last
+hundred episodes in all four; the callback solved all four in 11,344 to 19,216 steps, the wrapper in 11,920 to 13,648.
+"""
 
 
 class Solved(BaseCallback):

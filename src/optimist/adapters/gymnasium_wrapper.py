@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from optimist.adapters.building import bonus_for
 from optimist.adapters.hosts import missing_host
 from optimist.adapters.online import IntrinsicConfig, IntrinsicReward
+from optimist.bonuses.features.feature_map import map_observations
 from optimist.bonuses.observations import named
 from optimist.bonuses.protocol import Bonus, Observations, Transitions
 
@@ -69,7 +70,8 @@ class BonusVectorEnv(VectorWrapper):
             policy_network=policy_network,
             settings=settings or {},
         )
-        self.intrinsic = IntrinsicReward(made, seed=seed, config=config, **overrides)
+        known = seed if isinstance(bonus, str) else None
+        self.intrinsic = IntrinsicReward(made, seed=known, config=config, **overrides)
         self._observations: Observations | None = None
         self._resetting = np.zeros(env.num_envs, bool)
         self._returns = np.zeros(env.num_envs)
@@ -84,12 +86,16 @@ class BonusVectorEnv(VectorWrapper):
         self.intrinsic.training = value
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """The first observations; with ``options["reset_mask"]`` only the chosen environments start anew."""
+        """The first observations; with ``options["reset_mask"]`` only the chosen environments start anew.
+
+        An episode that still ran is over for the bonus, too.
+        """
         fresh = np.ones(self.num_envs, bool)
         if options is not None and "reset_mask" in options:
             fresh = np.array(options["reset_mask"], bool)  # read first: the environment takes it out of ``options``
         raw, infos = self.env.reset(seed=seed, options=options)
-        self._observations = self._read(raw)
+        self.intrinsic.end_episodes(torch.from_numpy(fresh))
+        self._observations = self._as_step(raw)
         self._resetting &= ~fresh
         self._returns[fresh] = 0
         return raw, infos
@@ -101,20 +107,19 @@ class BonusVectorEnv(VectorWrapper):
         raw, rewards, terminated, truncated, infos = self.env.step(actions)
         extrinsic, ended = np.array(rewards), np.logical_or(terminated, truncated)
         valid = ~self._resetting if self._mode is AutoresetMode.NEXT_STEP else None
-        before, self._observations = self._observations, self._read(raw)
+        before, self._observations = self._observations, self._as_step(raw)
         successors = self._observations
         if self._mode is AutoresetMode.SAME_STEP and ended.any():
             successors = with_finals(self._read, successors, infos, ended)
         transitions = Transitions(
-            _one_step(before),
+            before,
             self._read_actions(actions).unsqueeze(0),
-            _one_step(successors),
+            successors,
             _flags(terminated),
             _flags(truncated),
             None if valid is None else _flags(valid),
         )
-        intrinsic = self.intrinsic.reward(transitions)[0].numpy()
-        self.intrinsic.observe(transitions)
+        intrinsic = self.intrinsic.step(transitions)[0].numpy()
         self._resetting = ended if valid is None else ended & valid
         return (
             raw,
@@ -139,6 +144,10 @@ class BonusVectorEnv(VectorWrapper):
     def load(self, path: str | Path) -> None:
         """Continue with the bonus exactly where `save` was called."""
         self.intrinsic.load(path)
+
+    def _as_step(self, raw: Any) -> Observations:
+        """Shapes: (N, ...) -> (1, N, ...)."""
+        return map_observations(lambda part: part.unsqueeze(0), self._read(raw))
 
     def _total(self, extrinsic: np.ndarray, intrinsic: np.ndarray) -> np.ndarray:
         if self.report_only:
@@ -167,7 +176,7 @@ class BonusVectorEnv(VectorWrapper):
 def with_finals(
     read: SpaceReader, observations: Observations, infos: Mapping[str, Any], ended: np.ndarray
 ) -> Observations:
-    """``observations`` (N, ...) with ``infos["final_obs"]`` in the places of ended episodes, as a copy."""
+    """``observations`` (1, N, ...) with ``infos["final_obs"]`` in the places of ended episodes, as a copy."""
     if "final_obs" not in infos:
         raise RuntimeError(
             "an episode ended without infos['final_obs'], which a SAME_STEP vector environment must give: "
@@ -181,14 +190,8 @@ def with_finals(
     where = torch.from_numpy(ended)
     replaced = {name: part.clone() for name, part in named(observations).items()}
     for name, part in named(finals).items():
-        replaced[name][where] = part
+        replaced[name][0, where] = part
     return next(iter(replaced.values())) if isinstance(observations, Tensor) else replaced
-
-
-def _one_step(observations: Observations) -> Observations:
-    if isinstance(observations, Tensor):
-        return observations.unsqueeze(0)
-    return {name: part.unsqueeze(0) for name, part in observations.items()}
 
 
 def _flags(values: Any) -> Tensor:

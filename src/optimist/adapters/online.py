@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from optimist.adapters.pending import Pending
@@ -58,14 +59,14 @@ class IntrinsicConfig:
 
 
 class IntrinsicReward:
-    """Rewards of a ``bonus`` for steps as a host makes them: call `reward`, then `observe`, with every step or rollout.
+    """Rewards of a ``bonus`` for what a host plays: `reward`, then `observe`, with every rollout; `step` with a step.
 
     A step is scored before it is learned from. Rewards are 0 in the first ``learning_starts`` steps, and then until the
     scale has seen ``1 / (1 - discount)`` steps of every environment. A bonus that counts, or looks within
     episodes, reads the steps since its last update again with every new one: a small ``train_every`` is cheaper there.
     With ``training`` off nothing moves: neither the bonus nor its scale. ``config`` owns every choice; single fields
-    may be given by name. Give the ``seed`` of a bonus that reads a random network: the network is not part of a state,
-    so that a state of another seed is refused.
+    may be given by name. ``seed`` is the one the bonus was made from, None if unknown: what is drawn from it, a random
+    network or a sketch, need not be part of a state, so that a state of another seed is refused.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class IntrinsicReward:
 
     def reward(self, transitions: Transitions) -> Tensor:
         """The weighted, normalised bonus; moves the scale by it first. Shapes: -> (T, N)."""
-        raw = self.raw(transitions)
         if self.warming_up:
-            return raw.new_zeros(raw.shape)
+            return torch.zeros(transitions.terminated.shape)
+        raw = self.raw(transitions)
         if not self.config.normalise:
             return raw * self.config.weight
         if self.training:
@@ -115,16 +116,39 @@ class IntrinsicReward:
         """The metrics of training if it was due with these steps; otherwise none."""
         if not self.training:
             return {}
-        warming_up = self.warming_up
         self.steps += self._pending.add(transitions)
-        if self._pending.steps < self.config.train_every and warming_up == self.warming_up:
-            return {}
-        return self.train(warming_up=warming_up)
+        return self._learn() if self._due else {}
 
-    def train(self, *, warming_up: bool = False) -> dict[str, float]:
-        """The metrics of learning now from all steps observed since the last time; their mean over several updates."""
+    def step(self, transitions: Transitions) -> Tensor:
+        """The rewards of one more step of a host that goes step by step; learns first, if due, from those before it.
+
+        So the latest step is never learned from yet, and `end_episodes` can still say that it was the last one.
+        Shapes: -> (1, N).
+        """
+        if self.training and self._due:
+            self._learn()
+        rewards = self.reward(transitions)
+        if self.training:
+            self.steps += self._pending.add(transitions)
+        return rewards
+
+    def end_episodes(self, environments: Tensor) -> None:
+        """Cut the episodes of the chosen environments after the latest `step`: the host resets them. Shapes: (N,)."""
+        self._pending.cut(environments)
+
+    @property
+    def _pending_warms_up(self) -> bool:
+        return self.steps - self._pending.steps < self.config.learning_starts
+
+    @property
+    def _due(self) -> bool:
+        return self._pending.steps >= self.config.train_every or (self._pending_warms_up and not self.warming_up)
+
+    def _learn(self) -> dict[str, float]:
+        """The metrics of learning from all steps observed since the last time; their mean over several updates."""
+        warms_up = self._pending_warms_up
         pieces = self._pending.taken(self.config.batch_size)
-        if warming_up:
+        if warms_up:
             for piece in pieces:
                 self.bonus.warm_up(piece)
             return {}
@@ -154,7 +178,8 @@ class IntrinsicReward:
             )
         if state["seed"] != self._seed:
             raise ValueError(
-                f"the state is of seed {state['seed']}, got a bonus of seed {self._seed}: build it with the seed saved"
+                f"the bonus must be made from the seed saved, {_seed_named(state['seed'])}, "
+                f"got one of {_seed_named(self._seed)}: build it again with that seed; nothing was changed"
             )
         scale, pending = self._new_scale(), Pending()
         scale.load_state_dict(state["scale"])
@@ -188,4 +213,8 @@ def reads_earlier_steps(bonus: Bonus) -> bool:
 def _singles(bonus: Bonus) -> list[Bonus]:
     if not isinstance(bonus, Product | Sum):
         return [bonus]
-    return _singles(bonus._pair._first) + _singles(bonus._pair._second)
+    return [single for part in bonus.parts for single in _singles(part)]
+
+
+def _seed_named(seed: int) -> str:
+    return "none (a ready bonus)" if seed < 0 else str(seed)

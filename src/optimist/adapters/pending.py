@@ -1,6 +1,7 @@
 """The steps that a bonus has not learned from yet, in their order."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class Pending:
                 f"transitions must be of {self._pieces[0].environments} environments as before, "
                 f"got {transitions.environments}: use one intrinsic reward for one vector environment"
             )
-        count = len(transitions.rows)
+        count = transitions.terminated.numel() if transitions.valid is None else int(transitions.valid.sum())
         self._pieces.append(transitions)
         self.steps += count
         return count
@@ -34,6 +35,14 @@ class Pending:
         if len(self._pieces) > 1:
             self._pieces = [joined(self._pieces)]  # so that the next call copies them in one piece
         return joined([*self._pieces, transitions])
+
+    def cut(self, environments: Tensor) -> None:
+        """Let the latest step of the chosen environments be the last of its episode. Shapes: (N,), bool."""
+        if self._pieces:
+            latest = self._pieces[-1]
+            truncated = latest.truncated.clone()
+            truncated[-1] |= environments & ~latest.terminated[-1]
+            self._pieces[-1] = replace(latest, truncated=truncated)
 
     def taken(self, batch_size: int) -> list[Transitions]:
         """What was held, in rollouts of at most ``batch_size`` steps (of one step of each environment at least)."""

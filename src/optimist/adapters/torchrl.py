@@ -40,6 +40,7 @@ class BonusTransform(Transform):
         bonus: Bonus,
         reader: TransitionReader,
         *,
+        seed: int | None = None,
         weight: float = 1.0,
         extrinsic_weight: float = 1.0,
         normalise: bool = True,
@@ -55,7 +56,7 @@ class BonusTransform(Transform):
         super().__init__(in_keys=list(reader.observation_keys), out_keys=list(out_keys))
         self.reader, self.extrinsic_weight = reader, extrinsic_weight
         self.intrinsic = IntrinsicReward(
-            bonus, weight=weight, normalise=normalise, discount=discount, memory=memory, learning_starts=0
+            bonus, seed=seed, weight=weight, normalise=normalise, discount=discount, memory=memory, learning_starts=0
         )
 
     @property
@@ -84,7 +85,9 @@ class BonusTransform(Transform):
                 "leave it out of the environment and call it with the whole batch of a collector or of env.rollout"
             )
         reward = rollout.restored(self.intrinsic.reward(rollout.transitions))
-        total = self.extrinsic_weight * successor[self.reader.reward_key] + reward
+        paid = successor[self.reader.reward_key]
+        # A weight of 0 does not read the reward at all, be it infinite.
+        total = reward + (self.extrinsic_weight * paid if self.extrinsic_weight else torch.zeros_like(reward))
         successor.update(dict(zip(self.out_keys, (reward, total), strict=True)))
 
     def transform_reward_spec(self, reward_spec: Any) -> Any:
@@ -165,6 +168,7 @@ def bonus_transform(
     return BonusTransform(
         made,
         reader,
+        seed=seed if isinstance(bonus, str) else None,
         weight=weight,
         extrinsic_weight=extrinsic_weight,
         normalise=normalise,

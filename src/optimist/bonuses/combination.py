@@ -16,6 +16,11 @@ class Product:
     def __init__(self, first: Bonus, second: Bonus):
         self._pair = Pair(first, second)
 
+    @property
+    def parts(self) -> tuple[Bonus, Bonus]:
+        """Both bonuses, in their order."""
+        return self._pair.first, self._pair.second
+
     def compute(self, transitions: Transitions) -> Tensor:
         """The product, (T, N); changes nothing."""
         first, second = self._pair.compute(transitions)
@@ -47,6 +52,11 @@ class Sum:
         self.weights = weights
         self._pair = Pair(first, second)
 
+    @property
+    def parts(self) -> tuple[Bonus, Bonus]:
+        """Both bonuses, in their order."""
+        return self._pair.first, self._pair.second
+
     def compute(self, transitions: Transitions) -> Tensor:
         """The weighted sum, (T, N); changes nothing."""
         first, second = self._pair.compute(transitions)
@@ -77,42 +87,42 @@ class Pair:
     """
 
     def __init__(self, first: Bonus, second: Bonus):
-        self._first = first
-        self._second = second
+        self.first = first
+        self.second = second
 
     def compute(self, transitions: Transitions) -> tuple[Tensor, Tensor]:
         """Both bonuses, each (T, N)."""
-        return self._first.compute(transitions), self._second.compute(transitions)
+        return self.first.compute(transitions), self.second.compute(transitions)
 
     def update(self, transitions: Transitions) -> dict[str, float]:
         """The metrics of both."""
         with self._first_restored():
-            first, second = self._first.update(transitions), self._second.update(transitions)
+            first, second = self.first.update(transitions), self.second.update(transitions)
         return {f"first/{k}": v for k, v in first.items()} | {f"second/{k}": v for k, v in second.items()}
 
     def warm_up(self, transitions: Transitions) -> None:
         """Warm up both or neither."""
         with self._first_restored():
-            self._first.warm_up(transitions)
-            self._second.warm_up(transitions)
+            self.first.warm_up(transitions)
+            self.second.warm_up(transitions)
 
     def state_dict(self) -> dict[str, Any]:
         """Both states, by position."""
-        return {"first": self._first.state_dict(), "second": self._second.state_dict()}
+        return {"first": self.first.state_dict(), "second": self.second.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load both or neither."""
         require_same_layout(dict.fromkeys(state, ""), {"first": "", "second": ""})
         with self._first_restored():
-            self._first.load_state_dict(state["first"])
-            self._second.load_state_dict(state["second"])
+            self.first.load_state_dict(state["first"])
+            self.second.load_state_dict(state["second"])
 
     @contextmanager
     def _first_restored(self) -> Iterator[None]:
         """The first bonus is as it was before if anything inside fails."""
-        before = self._first.state_dict()
+        before = self.first.state_dict()
         try:
             yield
         except Exception:
-            self._first.load_state_dict(before)
+            self.first.load_state_dict(before)
             raise

@@ -35,6 +35,10 @@ class EllipticalConfig:
         require_positive(self, "relative_floor", why="a variance may be 0")
 
 
+UNSKETCHED = -1
+"""The seed of features that draw nothing."""
+
+
 class Elliptical:
     """The bonus ``g' Sigma^-1 g`` of the successor, ``Sigma = ridge I + sum g g'`` over all states of past updates.
 
@@ -90,8 +94,9 @@ class Elliptical:
         """Nothing: Sigma is of everything seen in training."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The count, mean and scatter of all features, and the network that makes them."""
+        """The count, mean and scatter of all features, the network that makes them, and the seed of its sketch."""
         return {
+            "seed": getattr(self._features, "seed", UNSKETCHED),
             "count": self._count,
             "mean": self._mean.clone(),
             "scatter": self._scatter.clone(),
@@ -100,7 +105,13 @@ class Elliptical:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
+        own = self.state_dict()
+        require_same_layout(state, own)
+        if state["seed"] != own["seed"]:
+            raise ValueError(
+                f"the state is of features sketched with seed {state['seed']}, these are of seed {own['seed']}: "
+                "build the bonus with the seed saved; nothing was changed"
+            )
         self._count = state["count"]
         self._mean, self._scatter = state["mean"].clone(), state["scatter"].clone()
         self._features.network.load_state_dict(state["network"])

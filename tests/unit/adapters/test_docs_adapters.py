@@ -9,6 +9,14 @@ import torch
 PAGES = Path(__file__).parents[3] / "docs" / "adapters"
 
 
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_every_guide_answers_the_same_questions(page):
+    text = page.read_text(encoding="utf-8")
+    assert "pip install 'optimist[" in text
+    for heading in ("What is logged", "Saving", "Autoreset", "Limits"):
+        assert text.count(f"\n## {heading}\n") == 1, heading
+
+
 @pytest.mark.parametrize("name", ["gymnasium", "rlexplore"])
 def test_the_snippets_run_in_order(name):
     page = PAGES / f"{name}.md"

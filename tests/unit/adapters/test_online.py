@@ -60,6 +60,34 @@ def test_it_learns_from_every_step_once_in_order_when_due():
     assert (intrinsic.steps, intrinsic.updates) == (14, 4)
 
 
+def test_step_by_step_it_learns_when_the_next_step_comes():
+    bonus = Recorder()
+    intrinsic = plain(bonus, learning_starts=3, train_every=4)
+    rewards = [intrinsic.step(rollout(2.0 * k + 1)).flatten().tolist() for k in range(8)]
+    assert rewards == [[0, 0], [0, 0], *([2 * k + 1, 2 * k + 2] for k in range(2, 8))]
+    assert torch.cat(bonus.warm_ups).flatten().tolist() == [1, 2, 3, 4]
+    assert torch.cat(bonus.updates).flatten().tolist() == [5, 6, 7, 8, 9, 10, 11, 12]
+    assert (intrinsic.steps, intrinsic.updates) == (16, 2)  # four steps wait
+    intrinsic.training = False
+    assert intrinsic.step(rollout(1.0)).any()
+    assert (intrinsic.steps, intrinsic.updates) == (16, 2)
+
+
+@pytest.mark.parametrize("train_every", [1, 4, 100])
+def test_an_episode_that_is_cut_is_over_for_the_bonus(train_every):
+    bonus = bonus_for("episodic-count", observation_shape=bonuses.Discrete(2), actions=None, seed=0, settings={})
+    intrinsic = plain(bonus, train_every=train_every)
+    x = torch.zeros(1, 3, dtype=torch.int64)
+    never = torch.zeros(1, 3, dtype=torch.bool)
+    ends = torch.tensor([[False, False, True]])
+    step, last = (Transitions(x, x, x, flags, never) for flags in (never, ends))
+    assert intrinsic.step(step).tolist() == [[1, 1, 1]]
+    assert torch.allclose(intrinsic.step(last), torch.full((1, 3), 0.5**0.5))
+    intrinsic.end_episodes(torch.tensor([True, False, True]))
+    assert intrinsic.state_dict()["pending"]["truncated"][-1].tolist() == [True, False, False]  # the last had ended
+    assert torch.allclose(intrinsic.step(step), torch.tensor([1.0, 3.0, 1.0]).rsqrt())
+
+
 def test_steps_that_only_reset_count_for_nothing_and_earn_nothing():
     bonus = Recorder()
     intrinsic = plain(bonus, train_every=4)
@@ -181,8 +209,10 @@ def test_a_loaded_state_goes_on_bit_for_bit(name, tmp_path):
         assert expected.any()
         assert torch.equal(expected, got)
         assert original.observe(step) == resumed.observe(step)
-    with pytest.raises(ValueError, match="seed saved"):
+    with pytest.raises(ValueError, match="seed saved, 0, got one of 1"):
         made(seed=1).load(tmp_path / "deeper" / "bonus.safetensors")
+    with pytest.raises(ValueError, match="got one of none"):
+        IntrinsicReward(Recorder()).load(tmp_path / "deeper" / "bonus.safetensors")
     assert list((tmp_path / "deeper").iterdir()) == [tmp_path / "deeper" / "bonus.safetensors"]
 
 

@@ -182,6 +182,16 @@ def test_what_was_saved_goes_on_bit_for_bit(bonus, tmp_path):
     assert not torch.equal(fresh, expected)
 
 
+def test_a_state_of_another_seed_is_refused_and_changes_nothing():
+    one, other = (BonusCallback("elliptical", seed=seed, settings={"side": 4}, **QUICK) for seed in (0, 1))
+    for callback in (one, other):
+        ppo(environments()).learn(32, callback)
+    before = str(other.state_dict())
+    with pytest.raises(ValueError, match="seed saved, 0, got one of 1"):
+        other.load_state_dict(one.state_dict())
+    assert str(other.state_dict()) == before
+
+
 def test_a_callback_follows_to_another_model():
     callback = BonusCallback("acb", settings=SMALL, **QUICK)
     ppo(environments()).learn(32, callback)

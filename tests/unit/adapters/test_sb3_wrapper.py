@@ -49,13 +49,13 @@ def test_the_policy_feels_the_bonus_alone_and_not_one_of_weight_zero(algorithm):
     )
     assert torch.equal(alone, without)
     assert not torch.equal(alone, with_bonus)
-    assert model.env.intrinsic.updates == 8
+    assert model.env.intrinsic.updates == (model.num_timesteps - 1) // 8  # the last step is not learned from yet
 
 
 @pytest.mark.parametrize("algorithm", [PPO, SAC])
 def test_dict_observations_and_actions_of_three_dimensions(algorithm):
     _, model = learned(algorithm, lambda venv: BonusVecEnv(venv, "icm", settings=SMALL["icm"], **AT_ONCE), kind="dict")
-    assert model.env.intrinsic.updates == 8
+    assert model.env.intrinsic.updates == 7
 
 
 def test_extrinsic_off_is_one_switch_and_both_rewards_are_told():
@@ -67,6 +67,14 @@ def test_extrinsic_off_is_one_switch_and_both_rewards_are_told():
         assert rewards.tolist() == [expected] * 2
         assert venv.get_original_reward().tolist() == [3.0] * 2
         assert [(info["extrinsic_reward"], info["intrinsic_reward"]) for info in infos] == [(3.0, expected)] * 2
+
+
+def test_extrinsic_off_does_not_read_the_reward():
+    venv = BonusVecEnv(
+        environments(reward=np.inf), Recorder(), extrinsic_weight=0.0, normalise=False, learning_starts=0
+    )
+    venv.reset()
+    assert venv.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 1.0]
 
 
 def test_rewards_are_the_weighted_sum():
@@ -146,6 +154,49 @@ def test_what_was_saved_goes_on_bit_for_bit(bonus, tmp_path):
     assert not np.array_equal(played(fresh, 30, 1), expected)
 
 
+@pytest.mark.parametrize("bonus", ["acb", "elliptical"])
+def test_a_state_of_another_seed_is_refused_and_changes_nothing(bonus):
+    settings = {"acb": SMALL["acb"], "elliptical": {"side": 4}}[bonus]
+    one, other = (BonusVecEnv(environments(), bonus, seed=seed, settings=settings, **AT_ONCE) for seed in (0, 1))
+    for venv in (one, other):
+        played(venv, 9, 0)
+    before = str(other.intrinsic.state_dict())
+    with pytest.raises(ValueError, match="seed saved, 0, got one of 1"):
+        other.intrinsic.load_state_dict(one.intrinsic.state_dict())
+    assert str(other.intrinsic.state_dict()) == before
+
+
+@pytest.mark.parametrize("train_every", [1, 1000])
+def test_a_reset_in_mid_episode_ends_the_episode_for_the_bonus(train_every):
+    settings = {"normalise": False, "learning_starts": 0, "train_every": train_every, "settings": {"code": "exact"}}
+    venv = BonusVecEnv(environments(length=9), "episodic-count", **settings)
+    for _ in range(3):
+        venv.reset()
+        for _ in range(4):  # four states, each seen once in its episode
+            assert venv.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 1.0]
+
+
+def test_seeds_and_options_go_on_to_the_environments():
+    seen = []
+
+    class Seeded(Counter):
+        def reset(self, *, seed=None, options=None):
+            seen.append((seed, options))
+            return super().reset(seed=seed)
+
+    venv = BonusVecEnv(DummyVecEnv([Seeded] * 2), "rnd", seed=3)
+    assert list(venv.seed(40)) == [40, 41]
+    venv.set_options({"slow": True})
+    venv.reset()
+    assert seen == [(40, {"slow": True}), (41, {"slow": True})]
+    PPO("MlpPolicy", venv, seed=7, device="cpu", **ALGORITHMS[PPO]).learn(1)
+    assert seen[2:4] == [(7, None), (8, None)]
+    one, same, other = (BonusVecEnv(environments(), "rnd", seed=seed, **AT_ONCE) for seed in (0, 0, 1))
+    rewards = [played(venv, 20, 0) for venv in (one, same, other)]
+    assert np.array_equal(rewards[0], rewards[1])
+    assert not np.array_equal(rewards[0], rewards[2])
+
+
 def test_a_ready_bonus_is_asked_for_again(tmp_path):
     BonusVecEnv(environments(), Recorder()).save(tmp_path / "wrapper")
     with pytest.raises(ValueError, match="ready bonus"):
@@ -158,6 +209,7 @@ def test_without_training_nothing_moves_but_the_bonus_is_added():
     venv = BonusVecEnv(environments(), "rnd", **AT_ONCE)
     played(venv, 10, 0)
     venv.training = False
+    venv.reset()  # which ends the episodes of training
     before = copy.deepcopy(venv.intrinsic.state_dict())
     first = played(venv, 30, 1)
     torch.testing.assert_close(venv.intrinsic.state_dict(), before, rtol=0, atol=0)

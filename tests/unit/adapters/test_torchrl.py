@@ -151,7 +151,9 @@ def test_the_policy_feels_the_bonus_alone_and_not_one_of_weight_zero(whole):
 def test_a_resumed_transform_goes_on_bit_for_bit(name, tmp_path):
     base = Reacher()
     policy = Policy()
-    first, second = (bonus_transform(base, name, seed=seed, policy_network=policy, discount=0.9) for seed in (0, 1))
+    first, second, other = (
+        bonus_transform(base, name, seed=seed, policy_network=policy, discount=0.9) for seed in (0, 0, 1)
+    )
     rollouts = [base.rollout(12) for _ in range(3)]
 
     def scored(transform, rollout):
@@ -169,6 +171,10 @@ def test_a_resumed_transform_goes_on_bit_for_bit(name, tmp_path):
         expected = scored(first, rollouts[2])
         assert expected.any()
         assert torch.equal(scored(second, rollouts[2]), expected)
+    before = str(other.state_dict())
+    with pytest.raises(ValueError, match="seed saved, 0, got one of 1"):
+        other.load_state_dict(first.state_dict())
+    assert str(other.state_dict()) == before
 
 
 def test_a_frozen_scale_does_not_move_and_an_environment_does_not_freeze_it():
@@ -237,5 +243,6 @@ def test_without_torchrl_the_error_names_the_extra():
 @pytest.mark.parametrize(("weight", "solves"), [(1.0, True), (0.0, False)])
 def test_deep_sea_is_solved_with_the_bonus_and_not_without(weight, solves):
     _, returns = ppo(DeepSea(14, 16), iterations=20, steps=70, inputs=196, weight=weight, sketch_size=16, seed=0)
-    # A policy of coins takes the one path of 2^14 once in ten such runs, among 80 episodes of an iteration: 0.0125.
+    # Uniform play, 20 x 80 episodes with 2^-14 each, takes the one path in 9 % of runs, and is then paid 1 / 80 in that
+    # iteration, below 0.05: only an actor that has learned from it fails here. Seed 0 and seeds 1 to 3 gave 0.0 alone.
     assert np.mean(returns[-3:]) > 0.9 if solves else max(returns) < 0.05

@@ -41,6 +41,12 @@ def test_product_and_sum_are_those_of_the_parts():
     torch.testing.assert_close(Sum(first, second, weights=(2.0, 0.5)).compute(x), 2 * a + 0.5 * b)
 
 
+@pytest.mark.parametrize("combined", [Product, Sum])
+def test_the_parts_are_the_bonuses_given_in_their_order(combined):
+    first, second = pair()
+    assert combined(first, second).parts == (first, second)
+
+
 def test_both_are_updated_and_their_metrics_named_apart():
     first, second = pair()
     x = rollout(torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0)))

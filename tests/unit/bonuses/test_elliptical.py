@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import oracles
-from optimist.bonuses import Elliptical, EllipticalConfig, Transitions
+from optimist.bonuses import Elliptical, EllipticalConfig, Transitions, make
 from optimist.bonuses.features import Dense
 
 
@@ -99,3 +99,21 @@ def test_features_too_wide_for_a_matrix_are_refused():
 def test_ridge_zero_is_refused():
     with pytest.raises(ValueError, match="ridge must be > 0"):
         EllipticalConfig(ridge=0.0)
+
+
+def test_a_state_of_another_sketch_is_refused_and_changes_nothing():
+    def made(seed):
+        network = nn.Sequential(nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 3))
+        nn.init.constant_(network[0].weight, 0.1)  # the same network: only the sketch differs
+        return make("elliptical", seed=seed, observation_shape=(6,), policy_network=network, sketch_size=4)
+
+    states = rollout(gaussian(5, 2, 6, seed=3))
+    first, other = made(1), made(2)
+    first.update(states)
+    before = other.compute(states)
+    with pytest.raises(ValueError, match="seed 1, these are of seed 2"):
+        other.load_state_dict(first.state_dict())
+    assert torch.equal(other.compute(states), before)
+    same = made(1)
+    same.load_state_dict(first.state_dict())
+    assert torch.equal(same.compute(states), first.compute(states))

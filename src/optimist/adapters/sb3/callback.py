@@ -101,8 +101,13 @@ class BonusCallback(BaseCallback):
         if self._actor is None:
             self._waiting = state
             return
-        self.intrinsic.load_state_dict(state["intrinsic"])
+        before = self.critic.state_dict()
         self.critic.load_state_dict(state["critic"])
+        try:
+            self.intrinsic.load_state_dict(state["intrinsic"])
+        except ValueError:  # both or neither
+            self.critic.load_state_dict(before)
+            raise
 
     def save(self, path: str | Path) -> None:
         """Write settings and state to one file beside the model's; no pickle."""
@@ -156,7 +161,13 @@ class BonusCallback(BaseCallback):
         )
         steps = model.n_steps * model.n_envs
         self.intrinsic = IntrinsicReward(
-            bonus, discount=config.discount, memory=config.memory, learning_starts=0, train_every=1, batch_size=steps
+            bonus,
+            seed=self._seed if isinstance(self._bonus, str) else None,
+            discount=config.discount,
+            memory=config.memory,
+            learning_starts=0,
+            train_every=1,
+            batch_size=steps,
         )
         self.critic = IntrinsicCritic(
             self._read.shape, width=config.critic_width, learning_rate=config.critic_learning_rate, seed=self._seed

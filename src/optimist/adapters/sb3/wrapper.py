@@ -17,7 +17,6 @@ from optimist.adapters.sb3.episodes import endings, successors
 from optimist.adapters.spaces import action_reader, space_reader
 from optimist.bonuses.features.feature_map import map_observations
 from optimist.bonuses.protocol import Bonus, Observations, Transitions
-from optimist.configuration import replaced
 
 KIND = "stable-baselines3 wrapper"
 
@@ -63,7 +62,8 @@ class BonusVecEnv(VecEnvWrapper):
             seed=seed,
             settings=settings or {},
         )
-        self.intrinsic = IntrinsicReward(made, config=replaced(config or IntrinsicConfig(), overrides))
+        known = seed if isinstance(bonus, str) else None
+        self.intrinsic = IntrinsicReward(made, seed=known, config=config, **overrides)
         self.extrinsic_weight = extrinsic_weight
         self._made_from: dict[str, Any] = {
             "bonus": bonus if isinstance(bonus, str) else None,
@@ -74,7 +74,7 @@ class BonusVecEnv(VecEnvWrapper):
             "config": asdict(self.intrinsic.config),
         }
         self._observations: Observations | None = None
-        self._actions = np.zeros(0)
+        self._sent: tuple[Observations, np.ndarray]  # what was acted on, and the actions: there from step_async on
         self._original = np.zeros(self.num_envs, np.float32)
 
     @property
@@ -87,38 +87,41 @@ class BonusVecEnv(VecEnvWrapper):
         self.intrinsic.training = training
 
     def reset(self) -> VecEnvObs:
-        """The first observations of all environments."""
+        """The first observations of all environments. An episode that still ran is over for the bonus, too."""
         raw = self.venv.reset()
+        self.intrinsic.end_episodes(torch.ones(self.num_envs, dtype=torch.bool))
         self._observations = self._as_step(raw)
         return raw
 
     def step_async(self, actions: np.ndarray) -> None:
         """Send the actions on their way."""
-        self._actions = actions
+        if self._observations is None:
+            raise ValueError("the environments have not been reset: call reset() before step()")
+        self._sent = self._observations, actions
         self.venv.step_async(actions)
 
     def step_wait(self) -> VecEnvStepReturn:
         """Observations to act on, rewards with the bonus, which episodes ended, and infos with both rewards."""
         raw, rewards, dones, infos = self.venv.step_wait()
-        if self._observations is None:
-            raise ValueError("the environments have not been reset: call reset() before step()")
+        before, actions = self._sent
         terminated, truncated, finals = endings(dones, infos, 0)
         latest = self._as_step(raw)
         step = Transitions(
-            self._observations,
-            self._read_actions(self._actions).unsqueeze(0),
-            successors(self._observations, latest, finals, self._read),
+            before,
+            self._read_actions(actions).unsqueeze(0),
+            successors(before, latest, finals, self._read),
             torch.from_numpy(terminated).unsqueeze(0),
             torch.from_numpy(truncated).unsqueeze(0),
         )
-        bonus = self.intrinsic.reward(step)[0].numpy()
-        self.intrinsic.observe(step)
+        bonus = self.intrinsic.step(step)[0].numpy()
         self._observations, self._original = latest, np.array(rewards)
         told = [
             info | {"extrinsic_reward": float(extrinsic), "intrinsic_reward": float(intrinsic)}
             for info, extrinsic, intrinsic in zip(infos, rewards, bonus, strict=True)
         ]
-        return raw, (self.extrinsic_weight * rewards + bonus).astype(np.float32), dones, told
+        # A weight of 0 does not read the reward at all, be it infinite.
+        paid = self.extrinsic_weight * rewards if self.extrinsic_weight else np.zeros_like(rewards)
+        return raw, (paid + bonus).astype(np.float32), dones, told
 
     def get_original_reward(self) -> np.ndarray:
         """What the environments paid for the last step, (N,)."""
