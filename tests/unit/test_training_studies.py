@@ -26,6 +26,7 @@ STUDIES = {
     "combination_lock": {"runs", "summary", "curves"},
     "minigrid": {"runs", "summary", "success_curves", "unique_states_curves"},
     "atari": {"runs", "summary", "unique_states_curves"},
+    "ablation": {"runs", "ablation", "unique_states_curves"},
 }
 
 

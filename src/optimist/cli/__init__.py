@@ -8,6 +8,9 @@ try:
     from rich.console import Console
 
     from optimist.cli.bandit import BanditCommand, run_bandit
+    from optimist.cli.claims import ClaimsCommand, run_claims
+    from optimist.cli.play import PlayCommand, run_play
+    from optimist.cli.report import ReportCommand, run_report
     from optimist.cli.study import STUDIES, StudyCommand, run_study
     from optimist.cli.theory import TheoryCommand, run_theory
     from optimist.cli.training import ResumeCommand, TrainCommand, run_resume, run_train
@@ -17,7 +20,10 @@ except ModuleNotFoundError as missing:
 __all__ = [
     "STUDIES",
     "BanditCommand",
+    "ClaimsCommand",
     "Command",
+    "PlayCommand",
+    "ReportCommand",
     "ResumeCommand",
     "StudyCommand",
     "TheoryCommand",
@@ -31,6 +37,9 @@ Command = (
     | Annotated[BanditCommand, tyro.conf.subcommand("bandit")]
     | Annotated[TheoryCommand, tyro.conf.subcommand("theory")]
     | Annotated[StudyCommand, tyro.conf.subcommand("study")]
+    | Annotated[ClaimsCommand, tyro.conf.subcommand("claims")]
+    | Annotated[PlayCommand, tyro.conf.subcommand("play")]
+    | Annotated[ReportCommand, tyro.conf.subcommand("report")]
 )
 
 
@@ -50,6 +59,12 @@ def main() -> None:
                 run_theory(command, screen)
             case StudyCommand():
                 run_study(command, screen)
+            case ClaimsCommand():
+                run_claims(command, screen)
+            case PlayCommand():
+                run_play(command, screen)
+            case ReportCommand():
+                run_report(command, screen)
     except (ValueError, FileExistsError) as problem:
         _leave(screen, str(problem), 2)
     except ModuleNotFoundError as missing:

@@ -4,45 +4,46 @@ import time
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from optimist.cli.console import command_line, print_paths, progress_bar
 from optimist.reporting.tables import prepare_folder, write_csv, write_record
 from optimist.studies.outcome import Outcome
+from optimist.studies.verdicts import verdict_row
 
-STUDIES = {
-    "figure2": "optimist.studies.figure2",
-    "linear-bandits": "optimist.studies.linear_bandits",
-    "fidelity": "optimist.studies.fidelity",
-    "deepsea": "optimist.studies.deepsea",
-    "frozen-lake": "optimist.studies.frozen_lake",
-    "combination-lock": "optimist.studies.combination_lock",
-    "minigrid": "optimist.studies.minigrid",
-    "atari": "optimist.studies.atari",
-}
+RECORD, FAILURES = "record.json", "failures.csv"
+
+StudyName = Literal[
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure4",
+    "figure5",
+    "figure6",
+    "figure7",
+    "linear-bandits",
+    "fidelity",
+    "deepsea",
+    "frozen-lake",
+    "combination-lock",
+    "minigrid",
+    "atari",
+    "ablation",
+]
+"""The one list of studies; each is the package of `optimist.studies` of the same name."""
+STUDIES: tuple[str, ...] = get_args(StudyName)
 
 
 @dataclass(frozen=True)
 class StudyCommand:
     """Reproduce a figure of the paper or run a benchmark study."""
 
-    name: Annotated[
-        Literal[
-            "figure2",
-            "linear-bandits",
-            "fidelity",
-            "deepsea",
-            "frozen-lake",
-            "combination-lock",
-            "minigrid",
-            "atari",
-        ],
-        tyro.conf.Positional,
-    ]
+    name: Annotated[StudyName, tyro.conf.Positional]
     """Which study."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """Seconds, minutes, or the budget of the paper."""
@@ -50,29 +51,43 @@ class StudyCommand:
     """Cores to use; all of them if not given."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
+    runs: Path | None = None
+    """The folder of another study whose training runs are used and added to; if not given, the study's own. Figures 5
+    and 6 have the same runs, and share some with 3, 4 and atari."""
     overwrite: bool = False
     """Write into the folder even if it is in use. A study of training runs goes on where it stopped without this."""
 
 
 def run_study(command: StudyCommand, screen: Console) -> None:
     """``optimist study``."""
-    settings = import_module(f"{STUDIES[command.name]}.settings").SCALES[command.scale]
-    run = import_module(f"{STUDIES[command.name]}.study").run
+    package = f"optimist.studies.{command.name.replace('-', '_')}"
+    settings = import_module(f"{package}.settings").SCALES[command.scale]
+    run = import_module(f"{package}.study").run
+    if command.runs is not None and not (hasattr(settings, "jobs") or hasattr(settings, "training")):
+        raise ValueError(f"{command.name} is no study of training runs, got --runs {command.runs}: leave it out")
     path = command.out or Path("runs") / f"{command.name}-{command.scale}"
-    folder = prepare_folder(path, command.overwrite or (path / "runs").is_dir())
+    goes_on = (path / "runs").is_dir() or (command.runs is not None and (path / RECORD).is_file())
+    folder = prepare_folder(path, command.overwrite or goes_on)
     start = time.perf_counter()
     with progress_bar(screen) as progress:
-        outcome: Outcome = run(settings, progress, command.workers, folder)
+        outcome: Outcome = run(settings, progress, command.workers, command.runs or folder)
     seconds = time.perf_counter() - start
-    for name, rows in outcome.tables.items():
-        write_csv(folder / f"{name}.csv", rows)
-    for name, draw in outcome.figures.items():
-        draw(folder / f"{name}.png")
-    verdicts = [{"claim": v.claim, "measured": v.measured, "judgement": v.judgement} for v in outcome.verdicts]
-    write_csv(folder / "verdicts.csv", verdicts)
-    write_record(folder / "record.json", command_line(), settings, seconds)
+    write_outcome(outcome, folder)
+    write_record(folder / RECORD, command_line(), settings, seconds)
     table = Table("claim", "measured", "verdict", title=f"{command.name}, scale {command.scale}, {seconds:.0f} s")
     for verdict in outcome.verdicts:
-        table.add_row(verdict.claim, verdict.measured, verdict.judgement)
+        table.add_row(*map(escape, (verdict.claim, verdict.measured, verdict.judgement)))
     screen.print(table)
     print_paths(screen, folder)
+
+
+def write_outcome(outcome: Outcome, folder: Path) -> None:
+    """Writes tables, verdicts, figures, and the runs that failed; an older list of these goes if none did."""
+    tables = outcome.tables | {"verdicts": [verdict_row(verdict) for verdict in outcome.verdicts]}
+    for name, rows in tables.items():
+        write_csv(folder / f"{name}.csv", rows)
+    (folder / FAILURES).unlink(missing_ok=True)
+    if outcome.failures:
+        write_csv(folder / FAILURES, outcome.failures)
+    for name, draw in outcome.figures.items():
+        draw(folder / f"{name}.png")

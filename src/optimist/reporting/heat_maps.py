@@ -47,7 +47,7 @@ def _log_scale(values: np.ndarray) -> LogNorm:
 
 def _cropped(visits: np.ndarray, bonuses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both maps without the rows and columns around them that nothing ever reached."""
-    seen = visits.any(0)
-    rows, columns = (np.flatnonzero(seen.any(axis)) for axis in (1, 0))
+    seen = np.asarray(visits.sum(axis=0) > 0)
+    rows, columns = np.flatnonzero(seen.any(axis=1)), np.flatnonzero(seen.any(axis=0))
     window = (slice(None), slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
     return visits[window], bonuses[window]

@@ -23,6 +23,10 @@ LEARNERS = {
     "elliptical": COLOURS[6],
     "e3b": COLOURS[7],
     "acb*e3b": COLOURS[8],
+    "acb-penultimate": COLOURS[1],
+    "acb-8": COLOURS[6],
+    "acb-32": COLOURS[2],
+    "acb-512": COLOURS[3],
 }
 """A learner has one colour in all figures."""
 OTHERS = "black"

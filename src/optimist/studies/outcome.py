@@ -20,3 +20,5 @@ class Outcome:
     verdicts: list[Verdict]
     figures: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     """Functions that draw a figure to a path, by the name of the file."""
+    failures: list[Row] = field(default_factory=list)
+    """The runs that failed; the rest of the outcome is that of the others."""

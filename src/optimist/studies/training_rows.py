@@ -49,6 +49,15 @@ def failures(results: Sequence[Result]) -> list[Verdict]:
     return [Verdict("every run of the study finishes", measured, "does not hold")]
 
 
+def failure_rows(results: Sequence[Result]) -> list[Row]:
+    """A row for each run that failed, for ``failures.csv``."""
+    return [
+        {"task": r.job.task, "learner": r.job.learner, "seed": r.job.config.seed, "run": r.job.name, "error": r.message}
+        for r in results
+        if isinstance(r, Failed)
+    ]
+
+
 def read_metrics(path: Path) -> Columns:
     """The columns of a run's metrics; NaN where a cell is empty."""
     with path.open(newline="") as file:

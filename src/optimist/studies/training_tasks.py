@@ -1,6 +1,8 @@
 """What a study of training runs is made of: tasks, who learns them, and on which seeds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from optimist.studies.training_runs import Job
@@ -13,6 +15,8 @@ UNTRAINED: dict[str, Any] = {"bonus": "count", "learning_rate": 1e-12}
 REPORTED_SEEDS = (100, 101, 102, 103, 104)
 """Seeds 0 to 9 are for tuning."""
 SMALL_ROLLOUTS: dict[str, Any] = {"environments": 4, "steps": 32, "epochs": 1, "minibatches": 2, "warm_up_steps": 32}
+
+preset_of = cache(defaults_for)  # to know a game as one of Atari's, EnvPool is asked, which takes a while
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,23 @@ class Task:
         own = (UNTRAINED if learner == RANDOM else {"bonus": learner}) | self.own.get(learner, {})
         fields: dict[str, Any] = self.changes | own | {"total_steps": self.total_steps, "seed": seed}
         options = tuple(option.replace("{seed}", str(seed)) for option in fields.get("env_options", ()))
-        return replace(defaults_for(self.env), **fields | {"env_options": options})
+        return replace(preset_of(self.env), **fields | {"env_options": options})
+
+
+def with_variants(task: Task, of: str, variants: Mapping[str, Mapping[str, Any]]) -> Task:
+    """``task`` for learners that are ``of`` in ``task`` with other fields; one that changes nothing is ``of`` itself.
+
+    Options of the bonus are added to those that ``of`` has, and replace the ones of the same key.
+    """
+    own: dict[str, Any] = {"bonus": of} | task.own.get(of, {})
+    before: tuple[str, ...] = (task.changes | own).get("bonus_options", ())
+    result: dict[str, dict[str, Any]] = {}
+    for name, fields in variants.items():
+        added: tuple[str, ...] = fields.get("bonus_options", ())
+        keys = {option.partition("=")[0] for option in added}
+        kept = tuple(option for option in before if option.partition("=")[0] not in keys)
+        result[name] = own | dict(fields) | {"bonus_options": kept + added}
+    return replace(task, learners=tuple(variants), own=result)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from optimist.reporting.statistics import LEVEL
 from optimist.studies.training_rows import standard_error
 from optimist.studies.verdicts import Judgement, Verdict
 
-LEVEL = 0.95
-"""Of every interval and test."""
 FEWEST_SEEDS = 3
 """With fewer there is never enough data."""
 
@@ -20,13 +19,15 @@ Interval = tuple[float, float]
 def judge_more(claim: str, ours: Sequence[float], theirs: Sequence[float]) -> Verdict:
     """Holds if the interval of the difference of means lies above 0, does not if no part of it does."""
     low, high = difference(ours, theirs)
-    return Verdict(claim, against(ours, theirs), decided(holds=low > 0, fails=high <= 0, seeds=fewest(ours, theirs)))
+    seeds = fewest(ours, theirs)
+    return Verdict(claim, against(ours, theirs), decided(holds=low > 0, fails=high <= 0, seeds=seeds), seeds)
 
 
 def judge_at_least(claim: str, ours: Sequence[float], theirs: Sequence[float]) -> Verdict:
     """Holds if no part of the interval of the difference of means lies below 0, does not if all of it does."""
     low, high = difference(ours, theirs)
-    return Verdict(claim, against(ours, theirs), decided(holds=low >= 0, fails=high < 0, seeds=fewest(ours, theirs)))
+    seeds = fewest(ours, theirs)
+    return Verdict(claim, against(ours, theirs), decided(holds=low >= 0, fails=high < 0, seeds=seeds), seeds)
 
 
 def judge_above(claim: str, ours: Sequence[float], published: float) -> Verdict:
@@ -34,7 +35,8 @@ def judge_above(claim: str, ours: Sequence[float], published: float) -> Verdict:
     low, high = interval(ours)
     bounds = f"interval {number(low)} to {number(high)}"
     measured = f"{mean_and_error(ours)}, {bounds}, against {number(published)}; {len(ours)} seeds"
-    return Verdict(claim, measured, decided(holds=low >= published, fails=high < published, seeds=len(ours)))
+    judgement = decided(holds=low >= published, fails=high < published, seeds=len(ours))
+    return Verdict(claim, measured, judgement, len(ours))
 
 
 def judge_majority(claim: str, outcomes: Sequence[bool]) -> Verdict:
@@ -42,7 +44,8 @@ def judge_majority(claim: str, outcomes: Sequence[bool]) -> Verdict:
     chance = stats.binomtest(sum(outcomes), max(1, len(outcomes)), 0.5)
     bounds = chance.proportion_ci(confidence_level=2 * LEVEL - 1)  # one-sided at LEVEL
     measured = f"{sum(outcomes)} of {len(outcomes)} seeds"
-    return Verdict(claim, measured, decided(holds=bounds.low > 0.5, fails=bounds.high < 0.5, seeds=len(outcomes)))
+    judgement = decided(holds=bounds.low > 0.5, fails=bounds.high < 0.5, seeds=len(outcomes))
+    return Verdict(claim, measured, judgement, len(outcomes))
 
 
 def decided(*, holds: bool, fails: bool, seeds: int) -> Judgement:
@@ -60,7 +63,7 @@ def interval(values: Sequence[float]) -> Interval:
     return float(np.mean(values)) - half, float(np.mean(values)) + half
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
     """Welch's interval of the difference of means; infinite where one has fewer than two values."""
     if fewest(ours, theirs) < 2:
         return -math.inf, math.inf
@@ -69,7 +72,7 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     if a + b == 0:
         return gap, gap
     freedom = (a + b) ** 2 / (a**2 / (len(ours) - 1) + b**2 / (len(theirs) - 1))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(a + b)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(a + b)
     return gap - half, gap + half
 
 

@@ -105,7 +105,7 @@ def test_a_state_of_another_sketch_is_refused_and_changes_nothing():
     def made(seed):
         network = nn.Sequential(nn.Linear(6, 40), nn.ReLU(), nn.Linear(40, 3))
         nn.init.constant_(network[0].weight, 0.1)  # the same network: only the sketch differs
-        return make("elliptical", seed=seed, observation_shape=(6,), policy_network=network, sketch_size=4)
+        return make("elliptical", seed=seed, observation_shape=(6,), policy_network=network, side=4)
 
     states = rollout(gaussian(5, 2, 6, seed=3))
     first, other = made(1), made(2)

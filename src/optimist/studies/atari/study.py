@@ -6,7 +6,7 @@ from pathlib import Path
 from optimist.reporting.learning_curves import draw_learning_curves
 from optimist.studies.atari.verdict import judge
 from optimist.studies.outcome import Outcome, Progress
-from optimist.studies.training_rows import curves, failures, played, run_row, summary
+from optimist.studies.training_rows import curves, failure_rows, failures, played, run_row, summary
 from optimist.studies.training_runs import play
 from optimist.studies.training_tasks import TrainingSettings
 
@@ -29,5 +29,6 @@ def run(settings: TrainingSettings, progress: Progress, workers: int | None, fol
     return Outcome(
         tables={name: table for name, table in tables.items() if table},
         verdicts=judge(rows) + failures(results),
+        failures=failure_rows(results),
         figures=figures,
     )

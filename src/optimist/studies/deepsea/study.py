@@ -7,7 +7,7 @@ from optimist.reporting.learning_curves import draw_learning_curves, draw_solved
 from optimist.studies.deepsea.settings import AIM, PUBLISHED
 from optimist.studies.deepsea.verdict import judge, solved_share
 from optimist.studies.outcome import Outcome, Progress
-from optimist.studies.training_rows import curves, failures, played, run_row, summary
+from optimist.studies.training_rows import curves, failure_rows, failures, played, run_row, summary
 from optimist.studies.training_runs import play
 from optimist.studies.training_tasks import TrainingSettings
 
@@ -40,5 +40,6 @@ def run(settings: TrainingSettings, progress: Progress, workers: int | None, fol
     return Outcome(
         tables={name: rows for name, rows in tables.items() if rows},
         verdicts=judge(free_rows, paid_rows) + failures(results),
+        failures=failure_rows(results),
         figures={name: draw for name, (rows, draw) in figures.items() if rows},
     )

@@ -7,7 +7,7 @@ from optimist.reporting.learning_curves import draw_learning_curves
 from optimist.studies.frozen_lake.settings import AIM, PUBLISHED
 from optimist.studies.frozen_lake.verdict import judge
 from optimist.studies.outcome import Outcome, Progress
-from optimist.studies.training_rows import curves, failures, played, run_row, summary
+from optimist.studies.training_rows import curves, failure_rows, failures, played, run_row, summary
 from optimist.studies.training_runs import play
 from optimist.studies.training_tasks import TrainingSettings
 
@@ -24,5 +24,6 @@ def run(settings: TrainingSettings, progress: Progress, workers: int | None, fol
     return Outcome(
         tables={"runs": rows, "summary": summary(rows, "solved_at", PUBLISHED), "curves": lines},
         verdicts=judge(rows) + failures(results),
+        failures=failure_rows(results),
         figures={"success": draw},
     )

@@ -7,7 +7,7 @@ from optimist.reporting.learning_curves import draw_learning_curves
 from optimist.studies.minigrid.settings import AIM, PUBLISHED
 from optimist.studies.minigrid.verdict import judge
 from optimist.studies.outcome import Outcome, Progress
-from optimist.studies.training_rows import curves, failures, played, run_row, summary
+from optimist.studies.training_rows import curves, failure_rows, failures, played, run_row, summary
 from optimist.studies.training_runs import play
 from optimist.studies.training_tasks import TrainingSettings
 
@@ -26,6 +26,7 @@ def run(settings: TrainingSettings, progress: Progress, workers: int | None, fol
             "unique_states_curves": states,
         },
         verdicts=judge(rows) + failures(results),
+        failures=failure_rows(results),
         figures={
             "success": partial(
                 draw_learning_curves, success, "success rate, last 100 episodes", PUBLISHED, is_share=True

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from optimist.reporting.tables import Row
-from optimist.studies.minigrid.settings import DOOR_KEY, MULTI_ROOM, PUBLISHED
+from optimist.studies.minigrid.settings import DOOR_KEY, PUBLISHED
 from optimist.studies.training_rows import values_of
 from optimist.studies.training_verdicts import judge_above, judge_majority
 from optimist.studies.verdicts import Verdict
@@ -18,11 +18,11 @@ def judge(rows: Sequence[Row]) -> list[Verdict]:
         for (task, learner), share in PUBLISHED.items()
         if task == DOOR_KEY
     ]
-    for learner in dict.fromkeys(row["learner"] for row in rows if row["task"] == MULTI_ROOM):
-        solved = [not math.isnan(step) for step in values_of(rows, MULTI_ROOM, learner, "solved_at")]
+    for task, learner in dict.fromkeys((row["task"], row["learner"]) for row in rows if row["task"] != DOOR_KEY):
+        solved = [not math.isnan(step) for step in values_of(rows, task, learner, "solved_at")]
         if learner == "none":
             unsolved = [not one for one in solved]
-            result.append(judge_majority(f"{MULTI_ROOM}: not solved without a bonus", unsolved))
+            result.append(judge_majority(f"{task}: not solved without a bonus", unsolved))
         else:
-            result.append(judge_majority(f"{MULTI_ROOM}: solved with {learner}", solved))
+            result.append(judge_majority(f"{task}: solved with {learner}", solved))
     return result

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import envpool
@@ -98,6 +99,7 @@ class EnvPool:
             self._pool = None
 
 
+@cache
 def stacks_frames(env_id: str) -> bool:
     """Whether EnvPool has ``env_id`` and stacks its frames, as it does Atari's."""
     with _box_precision_ignored():

@@ -1,0 +1,50 @@
+"""``optimist play``: the bonus along a game of a trained agent."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from optimist.cli.console import print_paths
+from optimist.reporting.tables import prepare_folder
+
+
+@dataclass(frozen=True)
+class PlayCommand:
+    """Watch a trained agent: a film strip, a video and a page to scrub through, with the bonus of every step."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The folder of a run that `optimist train` made."""
+    steps: int = 1000
+    """Steps of a game."""
+    seed: int = 0
+    """The seed of the games; it is not the seed of the run."""
+    games: int = 1
+    """Games side by side: the first is shown, the drop at the ends of episodes is measured in all."""
+    greedy: bool = False
+    """Take the most likely action instead of drawing one."""
+    out: Path | None = None
+    """Where to write; the folder play in the run's folder if not given. Files of an earlier play are replaced."""
+
+
+def run_play(command: PlayCommand, screen: Console) -> None:
+    """``optimist play``."""
+    from optimist.reporting.playing import write_play  # PyTorch, which the other commands do not need
+    from optimist.training.replay import replay
+
+    with screen.status(f"playing {command.games * command.steps:,} steps") as status:
+        played = replay(
+            command.folder,
+            steps=command.steps,
+            seed=command.seed,
+            environments=command.games,
+            greedy=command.greedy,
+        )
+        status.update("drawing")
+        folder = prepare_folder(command.out or command.folder / "play", may_overwrite=True)
+        drop = write_play(played, folder, title=command.folder.resolve().name)
+    screen.print(f"the bonus at the end of an episode: {drop}", markup=False, highlight=False, soft_wrap=True)
+    screen.print(f"that it drops there: {drop.judgement}", markup=False, highlight=False)
+    print_paths(screen, folder)

@@ -1,0 +1,135 @@
+"""One table of every claim: what the paper says and where, what our studies measured, and how it was judged."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optimist.reporting.tables import Row
+from optimist.studies.verdicts import Verdict, read_verdicts
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, and the study that tests it."""
+
+    place: str
+    words: str
+    study: str
+
+
+PAPER = (
+    Claim("Figure 1", "when the agent dies, the ACB bonus typically drops by a significant margin", "figure1"),
+    Claim("Figure 2", "up to a point, increasing ensemble size improves the cumulative regret", "figure2"),
+    Claim("Figure 3", "gradient features seem to offer improved exploration over penultimate ones", "figure3"),
+    Claim("Figure 4", "larger ensembles are generally more stable and observe more extrinsic reward", "figure4"),
+    Claim("Figure 5", "without reward many agents play well; ACB is competitive with other bonuses", "figure5"),
+    Claim("Figure 6", "ACB visits as many or more states than baselines in most of the games", "figure6"),
+    Claim("Figure 7", "with reward ACB is at least as good as RND on most games, sometimes better", "figure7"),
+    Claim("section 5", "ACB does not perform as well as RND on Montezuma's Revenge", ""),
+)
+"""The empirical claims; the theorems are tested, not judged (docs/paper_map.md)."""
+OURS = "ours"
+"""The place of what the paper does not claim."""
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """What a study left: its name, the command that made it, its settings and its verdicts."""
+
+    name: str
+    command: str
+    settings: Mapping[str, Any]
+    verdicts: Sequence[Verdict]
+
+
+def claim_rows(folders: Sequence[Path]) -> list[Row]:
+    """A row for each verdict in the folders of studies, in the paper's order, then what it does not claim.
+
+    A claim that none of the studies tests has a row that says so. Folders without verdicts are passed over.
+    """
+    studies = [read_study(folder) for folder in folders if (folder / "verdicts.csv").is_file()]
+    if not studies:
+        raise FileNotFoundError(
+            f"no study among {', '.join(map(str, folders)) or 'no folders'}: a study's folder has a verdicts.csv"
+        )
+    result: list[Row] = []
+    for claim in PAPER:
+        found = [row for study in studies if study.name == claim.study for row in study_rows(study, claim)]
+        result += found or [untested(claim)]
+    named = {claim.study for claim in PAPER}
+    for study in studies:
+        if study.name not in named:
+            result += study_rows(study, Claim(OURS, "", study.name))
+    return result
+
+
+def read_study(folder: Path) -> StudyFolder:
+    """The study in ``folder``; its name is in the command of its record, and without one it is the folder's."""
+    path = folder / "record.json"
+    try:
+        record = json.loads(path.read_text()) if path.is_file() else {}
+        command, settings = str(record.get("command", "")), record.get("settings") or {}
+        words = shlex.split(command)
+    except (ValueError, AttributeError) as problem:
+        raise ValueError(f"{path} is not the record of a study: {problem}") from None
+    name = words[2] if words[1:2] == ["study"] and len(words) > 2 else folder.name
+    return StudyFolder(name, command, settings, read_verdicts(folder / "verdicts.csv"))
+
+
+def study_rows(study: StudyFolder, claim: Claim) -> list[Row]:
+    """The rows of one study's verdicts; what a verdict does not say of seeds and budget is read in the settings."""
+    seeds, budget = budget_of(study.settings)
+    return [
+        {
+            "place": claim.place,
+            "claim": verdict.claim,
+            "measured": verdict.measured,
+            "seeds": seeds if verdict.seeds is None else verdict.seeds,
+            "budget": verdict.budget or budget,
+            "judgement": verdict.judgement,
+            "study": study.name,
+            "command": study.command,
+        }
+        for verdict in study.verdicts
+    ]
+
+
+def untested(claim: Claim) -> Row:
+    """The row of a claim without a measurement."""
+    how = f"not measured: optimist study {claim.study}" if claim.study else "not measured: no study tests it"
+    nothing = {"seeds": "", "budget": "", "judgement": "not enough data", "study": claim.study, "command": ""}
+    return {"place": claim.place, "claim": claim.words, "measured": how} | nothing
+
+
+def budget_of(settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The number of seeds or trials of a study and how long each was, from the settings in its record."""
+    training = settings.get("training", settings)
+    if "tasks" in training:
+        steps = spread([task["total_steps"] for task in training["tasks"]])
+        return str(len(training["seeds"])), f"{steps} steps a run"
+    rounds = spread([value for name, value in settings.items() if name.endswith("horizon")])
+    trials = [v for name, v in settings.items() if name.endswith("trials") and not name.startswith("selection")]
+    return spread(trials), f"{rounds} rounds a trial" if rounds else ""
+
+
+def spread(values: Sequence[int]) -> str:
+    """The one value, or the lowest to the highest."""
+    return " to ".join(f"{value:,}" for value in sorted({min(values), max(values)})) if values else ""
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The rows as a table; the paper's words stand before the verdicts of each place."""
+    columns = ("claim", "measured", "seeds", "budget", "judgement")
+    lines: list[str] = ["# Every claim, and what was measured"]
+    words = {claim.place: claim.words for claim in PAPER}
+    for place in dict.fromkeys(row["place"] for row in rows):
+        lines += ["", f"## {place}: {words[place]}" if place in words else "## Not claimed by the paper", ""]
+        lines += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+        mine = [row for row in rows if row["place"] == place]
+        lines += ["| " + " | ".join(str(row[column]).replace("|", "\\|") for column in columns) + " |" for row in mine]
+        commands = [command for command in dict.fromkeys(row["command"] for row in mine) if command]
+        lines += ["", *(f"Made by `{command}`." for command in commands)] if commands else []
+    return "\n".join(lines) + "\n"

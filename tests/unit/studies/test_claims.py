@@ -1,0 +1,96 @@
+"""The table of claims: gathered from folders new and old, nothing left out, nothing claimed without a measurement."""
+
+import csv
+import json
+
+import pytest
+
+from optimist.cli.study import write_outcome
+from optimist.reporting.tables import write_csv
+from optimist.studies.claims import OURS, PAPER, budget_of, claim_rows, markdown
+from optimist.studies.outcome import Outcome
+from optimist.studies.verdicts import Verdict, read_verdicts, verdict_row
+
+
+def study(folder, name, settings, verdicts):
+    folder.mkdir()
+    write_csv(folder / "verdicts.csv", [verdict_row(verdict) for verdict in verdicts])
+    record = {"command": f"optimist study {name} --scale laptop", "settings": settings}
+    (folder / "record.json").write_text(json.dumps(record))
+    return folder
+
+
+def test_every_claim_of_the_paper_has_a_row_in_its_order_and_ours_come_last(tmp_path):
+    tasks = {"tasks": [{"total_steps": 2_000}, {"total_steps": 1_000}], "seeds": [1, 2, 3]}
+    folders = [
+        study(tmp_path / "mine", "deepsea", tasks, [Verdict("seas", "5", "holds"), Verdict("b", "6", "holds", 2, "x")]),
+        study(tmp_path / "7", "figure7", tasks, [Verdict("joint", "1 to 2", "does not hold")]),
+        tmp_path,  # no study
+    ]
+    rows = claim_rows(folders)
+    assert list(dict.fromkeys(row["place"] for row in rows)) == [*(claim.place for claim in PAPER), OURS]
+    (joint,) = [row for row in rows if row["place"] == "Figure 7"]
+    assert (joint["claim"], joint["judgement"], joint["seeds"], joint["budget"]) == (
+        "joint", "does not hold", "3", "1,000 to 2,000 steps a run",
+    )  # fmt: skip
+    assert [(row["seeds"], row["budget"]) for row in rows[-2:]] == [("3", "1,000 to 2,000 steps a run"), (2, "x")]
+    others = [row for row in rows if row["place"] not in ("Figure 7", OURS)]
+    assert {row["judgement"] for row in others} == {"not enough data"}
+    assert "not measured: optimist study figure3" in {row["measured"] for row in others}
+
+
+def test_verdicts_of_before_are_read(tmp_path):
+    (tmp_path / "verdicts.csv").write_text('claim,measured,judgement\n"a, b",3,holds\n')
+    assert read_verdicts(tmp_path / "verdicts.csv") == [Verdict("a, b", "3", "holds", None, "")]
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="has no verdicts"):
+        read_verdicts(tmp_path / "other.csv")
+
+
+def test_verdicts_come_back_as_they_were_written(tmp_path):
+    verdicts = [Verdict("c", "m | 1", "not enough data", 4, "9 steps"), Verdict("d", "m", "holds")]
+    study(tmp_path / "s", "atari", {}, verdicts)
+    assert read_verdicts(tmp_path / "s/verdicts.csv") == verdicts
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"horizon": 100, "trials": 7, "selection_trials": 3}, ("7", "100 rounds a trial")),
+        (
+            {"horizon": 100, "trials": 7, "labelled_trials": 2, "labelled_horizon": 50},
+            ("2 to 7", "50 to 100 rounds a trial"),
+        ),
+        ({"training": {"tasks": [{"total_steps": 5}], "seeds": [1]}, "steps": 9}, ("1", "5 steps a run")),
+        ({"replicates": 2}, ("", "")),
+    ],
+)
+def test_seeds_and_budget_are_read_in_the_settings(settings, expected):
+    assert budget_of(settings) == expected
+
+
+def test_the_markdown_has_the_papers_words_and_the_command(tmp_path):
+    text = markdown(claim_rows([study(tmp_path / "s", "figure2", {}, [Verdict("a | b", "3", "holds")])]))
+    assert "## Figure 2: up to a point" in text
+    assert "| a \\| b | 3 |  |  | holds |" in text
+    assert "Made by `optimist study figure2 --scale laptop`." in text
+    assert text.count("## ") == len(PAPER)
+
+
+def test_folders_without_a_study_are_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no study among"):
+        claim_rows([tmp_path])
+    folder = study(tmp_path / "s", "figure2", {}, [Verdict("a", "3", "holds")])
+    (folder / "record.json").write_text("[1, 2")
+    with pytest.raises(ValueError, match=r"record\.json is not the record of a study"):
+        claim_rows([folder])
+
+
+def test_failed_runs_are_a_table_that_goes_when_none_fails(tmp_path):
+    verdicts = [Verdict("a", "3", "holds")]
+    failed = Outcome({"runs": [{"a": 1}]}, verdicts, failures=[{"run": "x", "error": "no, really"}])
+    write_outcome(failed, tmp_path)
+    with (tmp_path / "failures.csv").open() as file:
+        assert list(csv.DictReader(file)) == [{"run": "x", "error": "no, really"}]
+    write_outcome(Outcome({"runs": [{"a": 1}]}, verdicts), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs.csv", "verdicts.csv"}

@@ -1,0 +1,64 @@
+"""Figure 1: the study at smoke scale, and its verdict on made-up drops whose answer is known."""
+
+import dataclasses
+import json
+
+import pytest
+
+from optimist.studies.atari.settings import SCALES as ATARI
+from optimist.studies.figure1.settings import SCALES
+from optimist.studies.figure1.study import run
+from optimist.studies.figure1.verdict import judge
+
+
+def test_at_smoke_scale_every_agent_is_watched_and_one_seed_decides_nothing(tmp_path):
+    settings, told = SCALES["smoke"], []
+    outcome = run(settings, lambda *news: told.append(news), 1, tmp_path)
+    assert [(row["task"], row["seed"]) for row in outcome.tables["drops"]] == [("Breakout", 100), ("Qbert", 100)]
+    assert all(row["ends"] == 2 for row in outcome.tables["drops"])  # 45 steps are two episodes of 20 and a bit
+    assert all(row["before"] > 0 and row["after"] > 0 for row in outcome.tables["drops"])
+    assert len(outcome.tables["bonus"]) == 2 * settings.steps
+    assert {verdict.judgement for verdict in outcome.verdicts} == {"not enough data"}
+    assert outcome.failures == []
+    assert told[-1] == (2, 2, "2 agents watched")
+    assert set(outcome.figures) == {"film_strip_breakout", "film_strip_qbert"}
+    for name, draw in outcome.figures.items():
+        draw(tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def rows(*shares, task="Breakout"):
+    return [{"task": task, "trained_steps": 1000, "ends": 5, "fell": 4, "share": share} for share in shares]
+
+
+@pytest.mark.parametrize(
+    ("shares", "judgement", "seeds"),
+    [
+        ((0.3, 0.35, 0.4), "holds", 3),
+        ((-0.3, -0.35, -0.4), "does not hold", 3),
+        ((0.3, -0.35, 0.4), "not enough data", 3),
+        ((0.3, 0.35), "not enough data", 2),
+        ((0.3, 0.35, 0.4, float("nan")), "holds", 3),  # no episode of the last agent ended
+        ((float("nan"),), "not enough data", 0),
+    ],
+)
+def test_it_holds_where_the_drop_over_agents_lies_above_0(shares, judgement, seeds):
+    (verdict,) = judge(rows(*shares))
+    assert (verdict.judgement, verdict.seeds) == (judgement, seeds)
+    assert f"it fell at {4 * seeds} of {5 * seeds} ends" in verdict.measured
+    assert verdict.budget.startswith("4,000 frames")
+
+
+def test_games_are_judged_apart():
+    assert [v.judgement for v in judge(rows(0.3, 0.3, 0.4) + rows(-0.3, -0.3, -0.4, task="Qbert"))] == [
+        "holds",
+        "does not hold",
+    ]
+
+
+def test_every_scale_has_a_record_and_its_runs_of_breakout_are_those_of_the_atari_study():
+    for settings in SCALES.values():
+        json.dumps(dataclasses.asdict(settings))
+    ours, theirs = SCALES["laptop"].training, ATARI["laptop"]
+    assert ours.seeds == theirs.seeds
+    assert ours.tasks[0].config("acb", 100) == theirs.tasks[0].config("acb", 100)

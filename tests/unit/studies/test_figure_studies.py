@@ -1,0 +1,146 @@
+"""Figures 3 to 7 at smoke scale, what their runs share, and a study of which a run fails."""
+
+import dataclasses
+import json
+from importlib import import_module
+
+import pytest
+
+from optimist.bonuses.acb_config import ACBConfig
+from optimist.bonuses.presets import DEFAULT
+from optimist.configuration import replaced
+from optimist.studies.ablation.settings import CHOICES
+from optimist.studies.atari.settings import SCALES as ATARI
+from optimist.studies.figure4.settings import learner_of, size_of
+from optimist.studies.game_study import run_games
+from optimist.studies.games import EIGHT_GAMES, HUMAN
+from optimist.studies.training_tasks import REPORTED_SEEDS, SMALL_ROLLOUTS, Task, TrainingSettings, with_variants
+from optimist.training.config import key_values
+
+STUDIES = {"figure3": "unique_states", "figure4": "return", "figure5": "return", "figure6": "unique_states"}
+STUDIES |= {"figure7": "return"}
+
+
+def settings_of(name):
+    return import_module(f"optimist.studies.{name}.settings").SCALES
+
+
+def silent(done, total, label):
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The folder whose runs Figures 3 to 6 have in common; with reward they are others."""
+    folders = {"shared": tmp_path_factory.mktemp("shared"), "joint": tmp_path_factory.mktemp("joint")}
+    return lambda name: folders["joint" if name == "figure7" else "shared"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_figure_at_smoke_scale_gives_all_rows_figures_and_no_rash_verdict(name, shared, tmp_path):
+    settings = settings_of(name)["smoke"]
+    outcome = import_module(f"optimist.studies.{name}.study").run(settings, silent, 1, shared(name))
+    measure = STUDIES[name]
+    assert set(outcome.tables) == {"runs", "summary", f"{measure}_curves", "aggregate", "profile"}
+    expected = {(job.task, job.learner, job.config.seed) for job in settings.jobs()}
+    assert {(row["task"], row["learner"], row["seed"]) for row in outcome.tables["runs"]} == expected
+    assert {row["measure"] for row in outcome.tables["summary"]} == {measure}
+    assert {verdict.judgement for verdict in outcome.verdicts} == {"not enough data"}  # two seeds decide nothing
+    assert all("32 steps a run" in verdict.budget and verdict.seeds == 2 for verdict in outcome.verdicts)
+    assert not outcome.failures
+    assert set(outcome.figures) == {measure, "aggregate"}
+    for figure, draw in outcome.figures.items():
+        draw(tmp_path / f"{figure}.png")
+        assert (tmp_path / f"{figure}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("name", [*STUDIES, "ablation"])
+def test_every_scale_of_a_figure_is_a_set_of_valid_runs_with_a_record(name):
+    scales = settings_of(name)
+    assert set(scales) == {"smoke", "laptop", "paper"}
+    for settings in scales.values():
+        jobs = settings.jobs()
+        assert len({job.name for job in jobs}) == len(jobs)
+        assert set(settings.seeds) <= set(REPORTED_SEEDS)
+        json.dumps(dataclasses.asdict(settings))
+    for job in scales["paper"].jobs() if name.startswith("figure") else []:
+        assert (job.config.environments, job.config.steps, job.config.total_steps) == (128, 128, 500_000_000)
+
+
+def test_the_paper_is_eight_games_and_five_seeds_with_a_score_to_normalise_with():
+    for name in STUDIES:
+        paper = settings_of(name)["paper"]
+        assert {task.name for task in paper.tasks} == HUMAN.keys()
+        assert {task.name for task in settings_of(name)["laptop"].tasks} <= HUMAN.keys()
+        assert len(EIGHT_GAMES) == 8 == len(set(EIGHT_GAMES))
+        assert len(paper.seeds) == 5
+
+
+def test_runs_are_shared_between_figures_where_they_are_the_same():
+    laptop = {name: {job.name: job.config for job in settings_of(name)["laptop"].jobs()} for name in STUDIES}
+    atari = {job.name: job.config for job in ATARI["laptop"].jobs()}
+    assert laptop["figure5"] == laptop["figure6"] == atari
+    for name in ("figure3", "figure4"):
+        same = laptop[name].keys() & atari.keys()
+        assert len(same) == 3
+        assert all(laptop[name][run] == atari[run] for run in same)
+    deepsea = {job.name: job.config for job in settings_of("deepsea")["laptop"].jobs()}
+    ablation = {job.name: job.config for job in settings_of("ablation")["laptop"].jobs()}
+    assert len(ablation.keys() & deepsea.keys()) == 3
+    assert all(ablation[run] == deepsea[run] for run in ablation.keys() & deepsea.keys())
+
+
+def test_figure7_is_joint_and_the_others_are_without_reward():
+    weights = {
+        name: {(job.config.extrinsic_weight, job.config.intrinsic_weight) for job in settings_of(name)["paper"].jobs()}
+        for name in STUDIES
+    }
+    assert weights.pop("figure7") == {(2.0, 1.0)}
+    assert all(pair == {(0.0, 1.0)} for pair in weights.values())
+
+
+def test_a_learner_of_a_size_has_that_many_regressors():
+    for job in settings_of("figure4")["paper"].jobs():
+        size = key_values("bonus_options", job.config.bonus_options).get("ensemble_size", DEFAULT.ensemble_size)
+        assert size_of(job.learner) == size
+        assert learner_of(size) == job.learner
+
+
+def test_a_variant_keeps_the_fields_of_the_learner_that_it_is_one_of():
+    own = {"acb": {"clip": 0.3, "bonus_options": ("ridge=2", "form=square")}}
+    task = Task("t", "DeepSea-5", 99, ("acb", "rnd"), {"steps": 7}, own)
+    varied = with_variants(task, "acb", {"acb": {}, "wide": {"bonus_options": ("ridge=9",), "epochs": 2}})
+    assert varied.learners == ("acb", "wide")
+    assert varied.config("acb", 1) == task.config("acb", 1)
+    wide = varied.config("wide", 1)
+    assert (wide.bonus, wide.clip, wide.steps, wide.epochs) == ("acb", 0.3, 7, 2)
+    assert wide.bonus_options == ("form=square", "ridge=9")
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_every_choice_of_the_ablation_is_a_valid_one_and_differs_from_the_default(name):
+    fields = dict(CHOICES[name].fields)
+    options = key_values("bonus_options", fields.pop("bonus_options", ()))
+    if "preset" not in options and options:
+        assert replaced(ACBConfig(), options) != DEFAULT
+    (task,) = settings_of("ablation")["laptop"].tasks
+    assert task.config(name, 0) != task.config("acb", 0)
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_judged(tmp_path):
+    def game(name, env):
+        return Task(name, env, 16, ("acb", "count"), SMALL_ROLLOUTS | {"steps": 4, "extrinsic_weight": 0.0})
+
+    settings = TrainingSettings((game("sea", "DeepSea-4"), game("nowhere", "DeapSee-4")), REPORTED_SEEDS[:2])
+    states = import_module("optimist.studies.game_study").STATES
+    judge = import_module("optimist.studies.figure6.verdict").judge
+    outcome = run_games(settings, silent, 1, tmp_path, measure=states, reference="acb", judge=judge)
+    assert len(outcome.tables["runs"]) == 4
+    assert [row["run"] for row in outcome.failures] == [
+        f"nowhere-{learner}-seed-{seed}" for seed in REPORTED_SEEDS[:2] for learner in ("acb", "count")
+    ]
+    assert all("no environment is called 'DeapSee-4'" in row["error"] for row in outcome.failures)
+    last = outcome.verdicts[-1]
+    assert last.judgement == "does not hold"
+    assert last.measured.startswith("4 of 8 failed; nowhere-acb-seed-100: ")
+    assert {row["games"] for row in outcome.tables["aggregate"]} == {1}
