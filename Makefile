@@ -11,11 +11,13 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
 	touch $@
 
-demo: $(READY)          ## the main job: Figure 2 at laptop scale, the policies side by side, and an agent that explores
+demo: $(READY)          ## the main job: Figure 2 at laptop scale, policies side by side, an agent that explores, a report
 	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2 --overwrite
 	$(BIN)/optimist bandit --out runs/demo/bandit --overwrite
 	rm -rf runs/demo/deepsea
 	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 120000 --out runs/demo/deepsea
+	$(BIN)/optimist play runs/demo/deepsea --steps 200
+	$(BIN)/optimist report runs/demo/figure2 runs/demo/deepsea --out runs/demo/report.html
 
 test: check             ## every check and every test
 	$(BIN)/pytest -n 2 --dist worksteal
