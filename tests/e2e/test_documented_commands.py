@@ -3,9 +3,9 @@
 A command is a line in a fenced block, or a code span, that begins with ``make``, or with ``optimist`` and a subcommand.
 An explanation after two spaces or ``#`` is not part of it; ``a|b`` is a choice, of which each is tried; a word in
 capitals stands for something (``PLACEHOLDERS``). ``optimist`` runs as installed, in a folder of its own, with the
-numbers of ``SMALL`` in place of its own; what is then the same runs once. Folders that it reads, also ``a/*``, are copies
-of one tiny run, for ``claims`` of a committed study.
-Studies are only parsed: each must be among those that a test called ``..._at_smoke_scale...`` runs.
+numbers of ``SMALL`` in place of its own; what is then the same runs once. Folders that it reads, or ``a/*``, are copies
+of one tiny run; for ``claims``, of a committed study. Studies are only parsed: each must be among those that a test
+called ``..._at_smoke_scale...`` runs.
 """
 
 import ast
