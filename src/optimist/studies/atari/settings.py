@@ -9,6 +9,8 @@ SKIP = 4
 """Frames a step."""
 REFERENCE_FRAMES = 2_000_000_000
 """The budget of RND's table. The paper takes RND's settings and does not state its own budget in words."""
+LAPTOP_STEPS = 32_768
+"""What an hour on two cores allows each run; rollouts are of 16 x 128, so that there are 16 of them."""
 GAMES = ("Breakout-v5", "PrivateEye-v5")
 PAPER_GAMES = (*GAMES, "Qbert-v5", "Pitfall-v5", "Gravitar-v5")
 """The games that the paper names; it played eight."""
@@ -24,7 +26,6 @@ def games(
 
 SCALES = {
     "smoke": smoke(*games(GAMES[:1], 32, ("acb", RANDOM), steps=8, warm_up_steps=0)),
-    # An hour on two cores allows some 65,000 steps a run: rollouts of 16 x 128, so that there are 32 of them.
-    "laptop": TrainingSettings(games(GAMES, 65_536, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
+    "laptop": TrainingSettings(games(GAMES, LAPTOP_STEPS, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
     "paper": TrainingSettings(games(PAPER_GAMES, REFERENCE_FRAMES // SKIP)),
 }

@@ -2,9 +2,11 @@
 
 from optimist.studies.training_tasks import Task, TrainingSettings, smoke
 
-LEARNERS = ("acb", "rnd", "icm", "count", "none")
+LEARNERS = ("acb", "rnd", "count", "none")
 AIM = 0.9
 """The share of the last 100 episodes that must open the richer lock."""
+SOLVED = 0.95
+"""The share at which a run ends: PC-PG's."""
 
 
 def lock_name(horizon: int) -> str:
@@ -15,7 +17,9 @@ def lock_name(horizon: int) -> str:
 def lock(horizon: int, steps: int) -> Task:
     """The pair of locks with ``horizon`` steps an episode, other ones for every seed, as in PC-PG's runs."""
     options = (f"horizon={horizon}", "problem_seed={seed}")
-    return Task(lock_name(horizon), "CombinationLock", steps, LEARNERS, {"env_options": options})
+    return Task(
+        lock_name(horizon), "CombinationLock", steps, LEARNERS, {"env_options": options, "stop_at_success": SOLVED}
+    )
 
 
 PUBLISHED = {(lock_name(11), "elliptical"): 0.95, (lock_name(11), "rnd"): 0.5, (lock_name(11), "none"): 0.0}
@@ -23,6 +27,6 @@ PUBLISHED = {(lock_name(11), "elliptical"): 0.95, (lock_name(11), "rnd"): 0.5, (
 
 SCALES = {
     "smoke": smoke(lock(4, 256)),
-    "laptop": TrainingSettings((lock(6, 500_000), lock(11, 1_000_000))),
+    "laptop": TrainingSettings((lock(6, 150_000), lock(11, 200_000))),
     "paper": TrainingSettings((lock(6, 1_000_000), lock(11, 2_000_000), lock(16, 5_000_000))),
 }

@@ -16,6 +16,6 @@ def lake(env: str, steps: int) -> Task:
 
 SCALES = {
     "smoke": smoke(lake("FrozenLake-8x8", 256)),
-    "laptop": TrainingSettings((lake("FrozenLake-8x8", 1_000_000), lake("FrozenLake-12x12", 1_000_000))),
+    "laptop": TrainingSettings((lake("FrozenLake-8x8", 400_000), lake("FrozenLake-12x12", 400_000))),
     "paper": TrainingSettings((lake("FrozenLake-8x8", 5_000_000), lake("FrozenLake-12x12", 5_000_000))),
 }
