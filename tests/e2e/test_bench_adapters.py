@@ -15,6 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_adapters.py"
 @pytest.mark.parametrize(
     ("host", "needs", "cases"),
     [
+        ("cleanrl", "gymnasium", ["overhead"]),
         ("gymnasium", "gymnasium", ["overhead", "rnd"]),
         ("rlexplore", "gymnasium", ["overhead"]),
         ("sb3", "stable_baselines3", ["overhead", "wrapper"]),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from optimist.studies.training_runs import ERROR, Failed, Finished, Job, play
+from optimist.studies.training_runs import ERROR, UNPLAYED, Failed, Finished, Job, play
 from optimist.training.config import TrainConfig
 
 ROLLOUT = 64
@@ -75,6 +75,14 @@ def test_an_interrupted_study_goes_on_as_if_it_had_not_been(workers, tmp_path):
         name = f"sea-count-seed-{seed}"
         assert metrics(tmp_path / "a", name) == metrics(tmp_path / "b", name)
     assert metrics(tmp_path / "b", "sea-count-seed-0") != metrics(tmp_path / "b", "sea-count-seed-1")
+
+
+def test_without_workers_nothing_is_played_and_what_is_missing_is_told(tmp_path):
+    (done,) = play(jobs(0), tmp_path, workers=1, progress=silent)
+    finished, missing = play(jobs(0, 1), tmp_path, workers=0, progress=silent)
+    assert finished == done
+    assert missing == Failed(replace(jobs(1)[0], config=replace(jobs(1)[0].config, threads=1)), UNPLAYED)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["sea-count-seed-0"]
 
 
 def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tmp_path):

@@ -48,7 +48,7 @@ class StudyCommand:
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """Seconds, minutes, or the budget of the paper."""
     workers: int | None = None
-    """Cores to use; all of them if not given."""
+    """Cores to use; all of them if not given. 0 plays nothing: the training runs that are finished are judged."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     runs: Path | None = None
@@ -63,8 +63,12 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     package = f"optimist.studies.{command.name.replace('-', '_')}"
     settings = import_module(f"{package}.settings").SCALES[command.scale]
     run = import_module(f"{package}.study").run
-    if command.runs is not None and not (hasattr(settings, "jobs") or hasattr(settings, "training")):
+    trains = hasattr(settings, "jobs") or hasattr(settings, "training")
+    if command.runs is not None and not trains:
         raise ValueError(f"{command.name} is no study of training runs, got --runs {command.runs}: leave it out")
+    least = 0 if trains else 1
+    if command.workers is not None and command.workers < least:
+        raise ValueError(f"--workers must be at least {least} for {command.name}, got {command.workers}")
     path = command.out or Path("runs") / f"{command.name}-{command.scale}"
     goes_on = (path / "runs").is_dir() or (command.runs is not None and (path / RECORD).is_file())
     folder = prepare_folder(path, command.overwrite or goes_on)

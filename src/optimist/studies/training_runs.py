@@ -21,6 +21,7 @@ FINISHED = "finished"
 """The file that says that a run is at its end."""
 ERROR = "error.txt"
 """The file with the traceback of a run that failed."""
+UNPLAYED = "not played to its end yet"
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork of a process that has started threads may hang
 
@@ -65,13 +66,15 @@ def play(jobs: Sequence[Job], folder: Path, *, workers: int | None, progress: Pr
     """The result of every job, in order; each is the run ``folder/runs/NAME``, on one core.
 
     A run that is finished is not played again, one that was interrupted is resumed. ``workers`` processes (all cores if
-    None; a single one is this process itself) take one job after the other. Ctrl-C lets the running ones write a
-    checkpoint and leaves everything resumable.
+    None; a single one is this process itself) take one job after the other; with 0 of them nothing is played, and what
+    is not finished counts as failed. Ctrl-C lets the running ones write a checkpoint and leaves everything resumable.
     """
     jobs = [replace(job, config=replace(job.config, threads=1)) for job in jobs]
     place = folder / "runs"
     require_playable(jobs, place)
     results: dict[str, Result] = {job.name: Finished(job, place / job.name) for job in jobs if is_finished(job, place)}
+    if workers == 0:
+        return [results.get(job.name, Failed(job, UNPLAYED)) for job in jobs]
     waiting = [job for job in jobs if job.name not in results]
     steps = {job.name: job.config.total_steps * (job.name in results) for job in jobs}
     total = sum(job.config.total_steps for job in jobs)

@@ -53,3 +53,10 @@ def test_a_study_without_training_runs_takes_none(tmp_path):
     with pytest.raises(ValueError, match=r"figure2 is no study of training runs, got --runs"):
         run_study(StudyCommand("figure2", "smoke", out=tmp_path / "out", runs=tmp_path), screen())
     assert not (tmp_path / "out").exists()
+
+
+def test_too_few_workers_are_refused_before_anything_is_made(tmp_path):
+    for name, workers in (("figure2", 0), ("deepsea", -1)):
+        with pytest.raises(ValueError, match=f"--workers must be at least .* for {name}, got {workers}"):
+            run_study(StudyCommand(name, "smoke", out=tmp_path / "out", workers=workers), screen())
+    assert not (tmp_path / "out").exists()
