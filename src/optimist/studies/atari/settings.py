@@ -21,7 +21,8 @@ def games(
 ) -> tuple[Task, ...]:
     """The games without reward; EnvPool on one core, for runs are played side by side."""
     fields: dict[str, Any] = {"extrinsic_weight": 0.0, "env_options": ("num_threads=1",)} | changes
-    return tuple(Task(name.removesuffix("-v5"), name, total_steps, learners, fields) for name in names)
+    own = {RANDOM: {"epochs": 1}} if RANDOM in learners else {}  # what learns nothing need not try four times
+    return tuple(Task(name.removesuffix("-v5"), name, total_steps, learners, fields, own) for name in names)
 
 
 SCALES = {
