@@ -26,12 +26,12 @@ def own(learners: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     return {learner: EXACT[learner] for learner in learners if learner in EXACT}
 
 
-def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "count", "none")) -> Task:
+def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "none")) -> Task:
     """A key, a door and a goal, another layout every episode."""
     return Task(DOOR_KEY, "MiniGrid-DoorKey-8x8-v0", steps, learners, ONE_CORE, own(learners))
 
 
-def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-count", "count", "none")) -> Task:
+def multi_room(steps: int, learners: tuple[str, ...] = ("acb*episodic-count", "none")) -> Task:
     """Four rooms behind closed doors, another layout every episode: until it is solved."""
     return Task(
         MULTI_ROOM, "MiniGrid-MultiRoom-N4-S5-v0", steps, learners, ONE_CORE | {"stop_at_success": AIM}, own(learners)
@@ -48,7 +48,9 @@ def one_level(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "count", "n
 
 
 SCALES = {
-    "smoke": smoke(door_key(256, ("acb", "none")), multi_room(512, ("acb*episodic-count", "none"))),
-    "laptop": TrainingSettings((one_level(250_000), door_key(1_000_000), multi_room(2_000_000))),
+    "smoke": smoke(
+        door_key(256, ("acb", "none")), multi_room(512, ("acb*episodic-count", "none")), one_level(512, ("acb",))
+    ),
+    "laptop": TrainingSettings((one_level(250_000), door_key(1_000_000), multi_room(1_000_000))),
     "paper": TrainingSettings((one_level(1_000_000), door_key(1_000_000), multi_room(10_000_000))),
 }

@@ -1,5 +1,6 @@
 """Gymnasium's environments under the contract of `Environments`: any id, and any vector environment you have."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -151,7 +152,9 @@ def registered_ids(*, with_minigrid: bool = False) -> list[str]:
 def _maker(env_id: str, level: int | None, options: Mapping[str, Any]) -> Callable[[], gymnasium.Env]:
     def made() -> gymnasium.Env:
         try:
-            env = gymnasium.make(env_id, disable_env_checker=True, **options)
+            with warnings.catch_warnings():  # an older version was asked for: published numbers are of it
+                warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+                env = gymnasium.make(env_id, disable_env_checker=True, **options)
         except TypeError as error:
             raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
         return env if level is None else FixedLevel(env, require_seed(level))
