@@ -86,3 +86,17 @@ def test_a_run_fills_its_map_and_a_checkpoint_holds_it():
     other = Trainer(config)
     other.load_state_dict(trainer.state_dict())
     assert np.array_equal(other.map.visits, trainer.map.visits)
+
+
+@pytest.mark.parametrize("options", [{}, {"level": 0}])
+def test_a_place_is_row_and_column(options):
+    """In MiniGrid-Empty the agent starts at the top left and looks to the right: forward goes along the row."""
+    envs = make("MiniGrid-Empty-6x6-v0", count=1, options=options)
+    try:
+        envs.reset(0)
+        forward, turn_right = np.array([2]), np.array([1])
+        assert [envs.step(forward).places.tolist() for _ in range(2)] == [[[1, 2]], [[1, 3]]]
+        envs.step(turn_right)
+        assert envs.step(forward).places.tolist() == [[2, 3]]
+    finally:
+        envs.close()
