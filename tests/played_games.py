@@ -19,8 +19,8 @@ def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None):
 
 
 def saw_game(episodes=4, length=25):
-    """A bonus that rises from 1 to 2 within every episode of ``length`` steps and starts anew."""
-    bonuses = np.tile(np.linspace(1, 2, length), episodes)
+    """A bonus that rises from 1 to 2 within every episode of ``length`` steps, each a hair below the one before."""
+    bonuses = np.tile(np.linspace(1, 2, length), episodes) - 1e-5 * np.repeat(np.arange(episodes), length)
     rewards = np.tile(np.arange(length) == length // 2, episodes)
     observations = np.tile(np.arange(length), episodes)
     ends = np.arange(1, episodes + 1) * length - 1

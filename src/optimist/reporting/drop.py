@@ -48,8 +48,11 @@ class Drop:
 
     @property
     def judgement(self) -> Literal["holds", "does not hold", "not enough data"]:
-        """Holds if Student's 95 % interval of ``mean`` lies above 0, does not if no part of it does."""
-        if self.ends < FEWEST_ENDS:
+        """Holds if Student's 95 % interval of ``mean`` lies above 0, does not if no part of it does.
+
+        Ends that are alike to the last digit are one: an agent that has settled plays the same episode again and again.
+        """
+        if len({*zip(self.before.tolist(), self.after.tolist(), strict=True)}) < FEWEST_ENDS:
             return "not enough data"
         half = float(stats.t.ppf((1 + LEVEL) / 2, self.ends - 1)) * self.error
         if self.mean - half > 0:

@@ -41,8 +41,9 @@ def test_mean_share_and_error_are_over_ends():
         ([1.0, 3.0, 1.0, 3.0], [2.0, 2.0, 2.0, 2.1], "not enough data"),
         ([2.0, 2.1], [1.0, 1.0], "not enough data"),
         ([], [], "not enough data"),
-        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "does not hold"),
-        ([2.0, 2.0, 2.0], [1.0, 1.0, 1.0], "holds"),
+        ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], "not enough data"),  # one episode, three times
+        ([2.0, 2.0, 2.0, 2.0], [1.0, 1.0, 1.0, 1.0], "not enough data"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], "does not hold"),
     ],
 )
 def test_it_holds_only_where_the_interval_lies_above_0(before, after, judgement):
@@ -59,4 +60,4 @@ def test_a_game_without_an_end_says_so():
 def test_a_bonus_that_rises_within_episodes_drops_at_their_ends():
     drop = drop_at_ends([saw_game()])
     assert drop.judgement == "holds"
-    assert drop.mean == pytest.approx(np.linspace(1, 2, 25)[-10:].mean() - np.linspace(1, 2, 25)[:10].mean())
+    assert drop.mean == pytest.approx(np.linspace(1, 2, 25)[-10:].mean() - np.linspace(1, 2, 25)[:10].mean(), abs=1e-4)
