@@ -65,5 +65,6 @@ def test_at_weight_zero_it_is_plain_ppo_and_the_bonus_alone_moves_the_policy(loa
 @pytest.mark.parametrize(("weight", "solves"), [(0.5, True), (0.0, False)])
 def test_deep_sea_is_solved_with_the_bonus_and_not_without(loaded, weight, solves):
     example = loaded(TEXT)
+    # Uniform play, 60,000 / 14 = 4,285 episodes with 2^-14 each, finds the treasure at least once in 23 % of runs.
     _, late = example.train(example.Args(weight=weight), lambda line: None)
     assert late > 0.9 if solves else late < 0.05
