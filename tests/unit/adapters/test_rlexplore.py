@@ -194,7 +194,7 @@ def test_a_lock_that_chance_does_not_open_is_opened_with_the_bonus():
     _, with_bonus = lock_player(0, rollouts=60, gamma=0.99)
     _, without = lock_player(0, rollouts=60, beta=0.0)
     # Uniform play, 60 x 16 x 8 / 7 = 1,097 episodes with 4^-7 each, opens a lock in 6.5 % of runs: one seed in 15 would
-    # fail here. With the bonus at best 0.925^7 = 0.58, since the host acts at random in a tenth: 0.53 to 0.63 in 3 others.
+    # fail here. With the bonus at best 0.925^7 = 0.58, since the host acts at random in a tenth: 0.53 up in 3 seeds.
     assert without == 0
     assert with_bonus > 0.4
 
