@@ -9,6 +9,7 @@ from torch import Tensor
 from optimist.bonuses.state import require_same_layout
 
 SMALLEST_DEVIATION = 1e-6  # a coordinate that never varied is read as 0, not as 0 / 0
+LARGEST_REWARD = 200.0  # times the root mean square of those before; see `ReturnScale`
 
 
 class RunningMoments:
@@ -107,6 +108,10 @@ class ReturnScale:
     Paper: RND (Burda et al. 2018), section 2.4 and its code's forward filter; discount 0.99 there.
     Deviation: with ``memory`` the deviation is that of about as many last samples. RND's error falls slowly; a bonus
     that falls as 1 / n visits is at first so large that the deviation of all times would make it nothing for ever.
+    And a reward of more than 200 times the root mean square of those before counts as 200 times. ACB's feature jumps
+    where the most likely action of its network is another one: on Breakout a single state among 22,000 had 40,000 times
+    the bonus of the others, which then were nothing for as long as it was remembered. What leads to a new part of
+    DeepSea, FrozenLake or MiniGrid had up to 174 times the others' in 200 runs.
     """
 
     def __init__(self, *, discount: float, memory: int = 0):
@@ -115,10 +120,12 @@ class ReturnScale:
         self.discount = discount
         self._returns = torch.zeros(0, dtype=torch.float64)  # R_t of every environment; sized by the first rollout
         self._moments = RunningMoments((), memory=memory)
+        self._squares = RunningMoments((), memory=memory)
+        self._limit = torch.tensor(torch.inf, dtype=torch.float64)  # of the rewards of the last rollout
 
     def normalise(self, rewards: Tensor) -> Tensor:
         """``rewards`` over the running deviation of their discounted sums; pure. Shapes: (T, N) -> (T, N)."""
-        return rewards / self._moments.deviation.to(rewards.dtype)
+        return rewards.clamp(max=self._limit.item()) / self._moments.deviation.to(rewards.dtype)
 
     def update(self, rewards: Tensor) -> None:
         """Run the sums of every environment forward over a rollout. Shapes: rewards (T, N)."""
@@ -130,19 +137,30 @@ class ReturnScale:
         if rewards.shape[1] != environments:
             raise ValueError(f"rewards must be of {environments} environments as before, got {rewards.shape[1]}")
         current = self._returns if len(self._returns) else torch.zeros(environments, dtype=torch.float64)
+        if self._squares.mean > 0:
+            self._limit = LARGEST_REWARD * self._squares.mean.sqrt()
+        rewards = rewards.double().clamp(max=self._limit.item())
+        self._squares.update(rewards.square().flatten())
         sums = []
-        for reward in rewards.double():  # over time; each row holds all environments
+        for reward in rewards:  # over time; each row holds all environments
             current = current * self.discount + reward
             sums.append(current)
         self._returns = current
         self._moments.update(torch.stack(sums).flatten())
 
     def state_dict(self) -> dict[str, Any]:
-        """The running sums and their moments."""
-        return {"returns": self._returns.clone(), "moments": self._moments.state_dict()}
+        """The running sums, their moments, and what limits the rewards."""
+        return {
+            "returns": self._returns.clone(),
+            "moments": self._moments.state_dict(),
+            "squares": self._squares.state_dict(),
+            "limit": self._limit.clone(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         require_same_layout(state, self.state_dict(), growing={"returns"})
         self._returns = state["returns"].clone()
         self._moments.load_state_dict(state["moments"])
+        self._squares.load_state_dict(state["squares"])
+        self._limit = state["limit"].clone()

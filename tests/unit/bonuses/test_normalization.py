@@ -1,5 +1,7 @@
 """Running moments, whitening and the return scale: against direct formulas, and pure until `update`."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -124,3 +126,31 @@ def test_the_return_scale_continues_exactly_from_its_state():
     other.update(second)
     assert torch.equal(scale.normalise(second), other.normalise(second))
     assert torch.equal(scale.state_dict()["returns"], other.state_dict()["returns"])
+
+
+def test_a_reward_far_beyond_all_others_does_not_make_them_nothing():
+    """A single one of 1e5 times the others' size: they keep half their scale at least, and it is still the largest."""
+    rewards = torch.rand(6, 64, 8, generator=torch.Generator().manual_seed(4))
+    scale, calm = ReturnScale(discount=0.99, memory=5_120), ReturnScale(discount=0.99, memory=5_120)
+    for rollout in rewards[:-1]:
+        scale.update(rollout)
+        calm.update(rollout)
+    assert torch.equal(scale.normalise(rewards[-1]), calm.normalise(rewards[-1]))
+    calm.update(rewards[-1])
+    jump = rewards[-1].clone()
+    jump[10, 3] = 1e5
+    scale.update(jump)
+    normalised = scale.normalise(jump)
+    assert normalised[10, 3] == normalised.max()
+    size = rewards[:-1].double().square().mean().sqrt()
+    assert torch.isclose(normalised[10, 3] / normalised[0, 0], (200 * size / jump[0, 0]).float(), rtol=1e-5)
+    assert normalised[0, 0] > calm.normalise(rewards[-1])[0, 0] / 2
+
+
+def test_the_first_rewards_and_those_after_zeros_are_not_limited():
+    scale = ReturnScale(discount=0.0)
+    scale.update(torch.zeros(3, 1))
+    rewards = torch.tensor([[0.0], [1e3], [0.0]])
+    scale.update(rewards)
+    deviation = 1e3 * math.sqrt(1 / 6 - 1 / 36)  # of six returns, one of which is 1,000
+    assert scale.normalise(rewards)[1, 0].item() == pytest.approx(1e3 / deviation, rel=1e-6)

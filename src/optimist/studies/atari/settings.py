@@ -10,7 +10,19 @@ SKIP = 4
 REFERENCE_FRAMES = 2_000_000_000
 """The budget of RND's table. The paper takes RND's settings and does not state its own budget in words."""
 LAPTOP_STEPS = 32_768
-"""What an hour on two cores allows each run; rollouts are of 16 x 128, so that there are 16 of them."""
+"""What an hour on two cores allows each run."""
+LAPTOP_NUMBERS: dict[str, Any] = {
+    "environments": 8,
+    "steps": 64,
+    "learning_rate": 5e-4,
+    "clip": 0.2,
+    "entropy_weight": 0.01,
+    "normalise_advantages": True,
+    "max_gradient_norm": 0.5,
+    "warm_up_steps": 256,
+}
+"""PPO with small rollouts and large steps. With RND's own numbers a policy has not left its start after so few steps:
+on a tuning seed of Breakout the KL divergence of a rollout stayed below 1e-4, here it is 0.003."""
 GAMES = ("Breakout-v5", "PrivateEye-v5")
 PAPER_GAMES = (*GAMES, "Qbert-v5", "Pitfall-v5", "Gravitar-v5")
 """The games that the paper names; it played eight."""
@@ -27,6 +39,6 @@ def games(
 
 SCALES = {
     "smoke": smoke(*games(GAMES[:1], 32, ("acb", RANDOM), steps=8, warm_up_steps=0)),
-    "laptop": TrainingSettings(games(GAMES, LAPTOP_STEPS, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
+    "laptop": TrainingSettings(games(GAMES, LAPTOP_STEPS, **LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
     "paper": TrainingSettings(games(PAPER_GAMES, REFERENCE_FRAMES // SKIP)),
 }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from optimist.studies.atari.settings import LAPTOP_STEPS, REFERENCE_FRAMES, SKIP, games
+from optimist.studies.atari.settings import LAPTOP_NUMBERS, LAPTOP_STEPS, REFERENCE_FRAMES, SKIP, games
 from optimist.studies.training_tasks import REPORTED_SEEDS, TrainingSettings, smoke
 
 GAMES = ("Breakout-v5", "Qbert-v5")
@@ -30,7 +30,7 @@ SCALES = {
     ),
     # The budget of the atari study at this scale: its runs of Breakout are these.
     "laptop": Figure1Settings(
-        TrainingSettings(games(GAMES, LAPTOP_STEPS, LEARNERS, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
+        TrainingSettings(games(GAMES, LAPTOP_STEPS, LEARNERS, **LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
         steps=1000,
         environments=4,
     ),

@@ -19,6 +19,6 @@ def joint(names: tuple[str, ...], total_steps: int, **changes: Any) -> tuple[Tas
 
 SCALES = {
     "smoke": smoke(*joint(GAMES[:1], 32, steps=8, warm_up_steps=0, env_options=SHORT_EPISODES)),
-    "laptop": TrainingSettings(joint(GAMES, 32_768, environments=16, warm_up_steps=128), REPORTED_SEEDS[:3]),
+    "laptop": TrainingSettings(joint(GAMES, atari.LAPTOP_STEPS, **atari.LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
     "paper": TrainingSettings(joint(EIGHT_GAMES, FULL_STEPS)),
 }
