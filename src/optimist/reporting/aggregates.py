@@ -20,6 +20,7 @@ def draw_aggregates(rows: Sequence[Row], profiles: Sequence[Row], unit: str, ref
         left, middle, right = figure.subplots(1, 3)
         draw_intervals(left, rows, "iqm")
         left.set(title="interquartile mean", xlabel=unit)
+        left.locator_params(axis="x", nbins=5)  # small numbers are long: more of them would touch
         draw_intervals(middle, others, "improvement")
         middle.axvline(0.5, color="black", linewidth=0.8, linestyle=":")
         middle.set(title=f"P({reference} improves on ...)", xlim=(-0.03, 1.03), xlabel="probability")

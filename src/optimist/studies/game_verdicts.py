@@ -16,10 +16,11 @@ FEWEST_GAMES = 2
 
 
 def judge_overall(claim: str, ours: Scores, theirs: Scores, *, rng: np.random.Generator) -> Verdict:
-    """Holds if the interval of the probability of improvement, over all games, does not reach below one half.
+    """Holds if the interval of the probability of improvement, over all games, lies above one half.
 
-    Does not hold if all of it lies below. There is not enough data with fewer than three seeds on some game, or fewer
-    than two games on which scores differ at all: where nobody scores, nobody is competitive.
+    Does not hold if it lies below. Where one wins every pair on one game and loses every pair on another, it is one
+    half without any width: that says nothing. Nor is there enough data with fewer than three seeds on some game, or
+    fewer than two games on which scores differ at all: where nobody scores, nobody is competitive.
     """
     seeds = min((min(len(x), len(y)) for x, y in zip(ours, theirs, strict=True)), default=0)
     if not seeds:
@@ -29,7 +30,7 @@ def judge_overall(claim: str, ours: Scores, theirs: Scores, *, rng: np.random.Ge
     measured += f"interval {number(low, 2)} to {number(high, 2)}; {len(ours)} games"
     telling = sum(differ(x, y) for x, y in zip(ours, theirs, strict=True))
     enough = seeds if telling >= FEWEST_GAMES else 0
-    return Verdict(claim, measured, decided(holds=low >= 0.5, fails=high < 0.5, seeds=enough), seeds)
+    return Verdict(claim, measured, decided(holds=low > 0.5, fails=high < 0.5, seeds=enough), seeds)
 
 
 def judge_as_good(claim: str, ours: Sequence[float], theirs: Sequence[float]) -> Verdict:

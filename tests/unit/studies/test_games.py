@@ -86,6 +86,14 @@ def test_all_games_are_judged_by_the_probability_of_improvement(ours, theirs, co
     assert verdict.seeds == len(ours)
 
 
+def test_to_win_one_game_and_lose_another_says_nothing_over_all():
+    """Every resample has the probability 1/2: an interval without width, though there are only two games."""
+    low, high = np.array(LOW[:3]), np.array(HIGH[:3])
+    verdict = judge_overall("", [low, high], [high, low], rng=np.random.default_rng(0))
+    assert "0.5 to 0.5" in verdict.measured
+    assert verdict.judgement == "not enough data"
+
+
 @pytest.mark.parametrize(
     ("words", "judgement"),
     [

@@ -32,7 +32,7 @@ def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "none
 
 
 def multi_room(steps: int, learners: tuple[str, ...] = ("acb*episodic-count", "none")) -> Task:
-    """Four rooms behind closed doors, another layout every episode: until it is solved."""
+    """Rooms behind closed doors, another layout every episode: until it is solved."""
     return Task(
         MULTI_ROOM, "MiniGrid-MultiRoom-N4-S5-v0", steps, learners, ONE_CORE | {"stop_at_success": AIM}, own(learners)
     )
