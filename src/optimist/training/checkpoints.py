@@ -71,6 +71,15 @@ def newest(folder: Path) -> tuple[int, dict[str, Any]]:
     raise FileNotFoundError(f"no checkpoint in {folder}: expected files like step-000000001234.safetensors")
 
 
+def require_entries(state: Mapping[str, Any], *names: str) -> None:
+    """An error if ``state`` lacks one of ``names``, as a checkpoint of an older version does."""
+    missing = [name for name in names if name not in state]
+    if missing:
+        raise ValueError(
+            f"the checkpoint has no entry {', '.join(missing)}: another version of Optimist wrote it; train it anew"
+        )
+
+
 def size_in_bytes(state: Mapping[str, Any]) -> int:
     """The size of a checkpoint of ``state``."""
     return StateFile(state, {"step": "0"}).size

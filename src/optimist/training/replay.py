@@ -96,6 +96,7 @@ def replay(folder: Path, *, steps: int, seed: int, environments: int = 1, greedy
     if not config.explores:
         raise ValueError(f"the run in {folder} was trained without a bonus: there is none to show")
     _, state = checkpoints.newest(folder / "checkpoints")
+    checkpoints.require_entries(state["trainer"], "agent", "bonus", "map")
     trainer = Trainer(replace(config, environments=environments, steps=steps, minibatches=1, device="cpu"))
     bonus, pool = trainer.bonus, trainer.environments
     if bonus is None:

@@ -54,6 +54,7 @@ def resume(folder: Path, *, total_steps: int | None = None, tell: Tell = lambda 
         return
     step, state = checkpoints.newest(place)
     trainer = Trainer(config)
+    checkpoints.require_entries(state["trainer"], *trainer.state_dict())
     trainer.load_state_dict(state["trainer"])
     if trainer.step != step:
         raise ValueError(f"the checkpoint of step {step} in {folder} holds step {trainer.step}: it was renamed")

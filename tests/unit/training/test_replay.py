@@ -1,6 +1,7 @@
 """A replay: whose bonus each step's is, that it repeats by its seed, and that nothing learns or is carried over."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from optimist.training.config import TrainConfig
 from optimist.training.distributions import Gaussian, Softmax
 from optimist.training.ppo import Trainer
 from optimist.training.replay import Greedy, replay
-from optimist.training.runs import train
+from optimist.training.runs import resume, train
 from tiny_host import LENGTH, Lock, vector
 
 SIZE = 4
@@ -104,6 +105,16 @@ def test_what_cannot_be_replayed_is_said(trained, tmp_path):
         replay(folder, steps=1, seed=0)
     with pytest.raises(ValueError, match="must be at least 1, got 0 and 1"):
         replay(folder, steps=0, seed=0)
+
+
+@pytest.mark.parametrize("go_on", [resume, partial(replay, steps=1, seed=0)])
+def test_a_checkpoint_of_an_older_version_is_refused(go_on, trained):
+    folder = trained()
+    step, state = checkpoints.newest(folder / "checkpoints")
+    del state["trainer"]["map"]
+    checkpoints.save(folder / "checkpoints", step, state)
+    with pytest.raises(ValueError, match="has no entry map: another version of Optimist wrote it"):
+        go_on(folder)
 
 
 def test_frames_are_the_newest_of_a_stack(trained):
