@@ -35,7 +35,7 @@ class IntrinsicConfig:
     """Whether bonuses are divided by the running deviation of their discounted sums."""
     discount: float = 0.99
     """The discount of those sums: RND's."""
-    memory: int = 20_000
+    memory: int = 0
     """Steps that their deviation remembers; 0: all, as RND. See `ReturnScale`."""
     train_every: int = 1_024
     """Steps from one update of the bonus to the next, which learns from all of them, once."""

@@ -45,7 +45,7 @@ class BonusTransform(Transform):
         extrinsic_weight: float = 1.0,
         normalise: bool = True,
         discount: float = 0.99,
-        memory: int = 20_000,
+        memory: int = 0,
         out_keys: Sequence[NestedKey] = ("intrinsic_reward", "total_reward"),
     ) -> None:
         if len(out_keys) != 2 or not math.isfinite(extrinsic_weight):
@@ -148,7 +148,7 @@ def bonus_transform(
     extrinsic_weight: float = 1.0,
     normalise: bool = True,
     discount: float = 0.99,
-    memory: int = 20_000,
+    memory: int = 0,
     **settings: Any,
 ) -> BonusTransform:
     """A transform for ``env`` that writes the bonus called so, or a ready one; ``settings`` are the named bonus's.

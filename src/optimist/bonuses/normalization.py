@@ -106,12 +106,12 @@ class ReturnScale:
     RND updates with a rollout's rewards first and then normalises them: ``update(r)``, then ``normalise(r)``.
 
     Paper: RND (Burda et al. 2018), section 2.4 and its code's forward filter; discount 0.99 there.
-    Deviation: with ``memory`` the deviation is that of about as many last samples. RND's error falls slowly; a bonus
-    that falls as 1 / n visits is at first so large that the deviation of all times would make it nothing for ever.
-    And a reward of more than 200 times the root mean square of those before counts as 200 times. ACB's feature jumps
-    where the most likely action of its network is another one: on Breakout a single state among 22,000 had 40,000 times
-    the bonus of the others, which then were nothing for as long as it was remembered. What leads to a new part of
-    DeepSea, FrozenLake or MiniGrid had up to 174 times the others' in 200 runs.
+    Deviation: with ``memory`` the deviation is that of about as many last samples: the scale follows the bonus down, so
+    that it never wanes, which suits exploration without reward alone. And a reward of more than 200 times the root mean
+    square of those before counts as 200 times. ACB's feature jumps where the most likely action of its network is
+    another one: on Breakout a single state among 22,000 had 40,000 times the bonus of the others, which then were
+    nothing for as long as it was remembered. What leads to a new part of DeepSea, FrozenLake or MiniGrid had up to 174
+    times the others' in 200 runs.
     """
 
     def __init__(self, *, discount: float, memory: int = 0):

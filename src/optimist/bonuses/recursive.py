@@ -11,15 +11,17 @@ from optimist.bonuses.state import require_same_layout
 
 LARGEST = 16_384  # dimensions: a Gram matrix of 2 GiB
 TOGETHER = 2_048  # states whose products are summed at once
+STRIP = 256  # columns of the precision that are summed at once
 
 
 class RecursiveLeastSquares:
     """The regressors ``w_m = argmin_w sum_n (w g_n - y_nm)^2 + ridge |w - w_0m|^2`` of everything fitted so far.
 
     With ``w_0 ~ N(0, 1 / ridge)`` they are exact draws of ``N(0, Sigma^-1)``, ``Sigma = ridge I + sum g g'``: the
-    mean of their squares is an unbiased elliptical bonus. Kept in information form, ``Sigma`` and ``Sigma w`` in
-    float64, which only ever adds: it cannot drift or lose positive definiteness as downdates of the inverse do. A
-    rollout of n states costs n d^2 and one Cholesky factorisation of d^3 / 3: O(d^2) a state from n = d / 3 on.
+    mean of their squares is an unbiased elliptical bonus. Kept in information form, ``Sigma`` (its lower triangle) and
+    ``Sigma w`` in float64, which only ever adds: it cannot drift or lose positive definiteness as downdates of the
+    inverse do. A rollout of n states costs n d^2 / 2 and one Cholesky factorisation of d^3 / 3: O(d^2) a state from
+    n = d on.
     Memory: d^2 + M d in float64, twice the former within an update.
 
     Paper: Algorithm 1, incremental history.
@@ -51,14 +53,14 @@ class RecursiveLeastSquares:
         precision, information = self._precision.clone(), self._information.clone()
         losses = []
         for x, y in _joined(minibatches):
-            if not x.isfinite().all():
-                raise ValueError(
-                    "features must be finite: look at the policy network's parameters; nothing was changed"
-                )
             losses.append((x @ before.T - y).square().mean().item())
             # Sums within some thousand states in the features' own precision, a quarter of the time; across, float64.
-            precision += x.T @ x
+            for start in range(0, len(precision), STRIP):  # the lower triangle: half the products
+                strip = x[:, start : start + STRIP]
+                precision[start:, start : start + STRIP] += x[:, start:].T @ strip
             information += x.T @ y
+        if not precision.diagonal().isfinite().all():
+            raise ValueError("features must be finite: look at the policy network's parameters; nothing was changed")
         solved = torch.cholesky_solve(information, torch.linalg.cholesky(precision)).T
         self._precision, self._information = precision, information
         for block, part in zip(self._weights, solved.split(self._sizes, 1), strict=True):
@@ -66,7 +68,7 @@ class RecursiveLeastSquares:
         return sum(losses) / max(len(losses), 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """The precision ``Sigma``, the information ``Sigma w``, and the regressors themselves."""
+        """The lower triangle of ``Sigma`` (above it nothing that counts), ``Sigma w``, and the regressors themselves."""
         return {
             "precision": self._precision.clone(),
             "information": self._information.clone(),

@@ -37,8 +37,8 @@ class TrainConfig:
     """gamma_E."""
     intrinsic_discount: float = 0.99
     """gamma_I."""
-    intrinsic_memory: int = 10
-    """Rollouts that the scale of the bonus remembers; 0: all, as RND. Ours: see `ReturnScale`."""
+    intrinsic_memory: int = 0
+    """Rollouts that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
     extrinsic_episodic: bool = True
     """Whether extrinsic returns end with the episode."""
     intrinsic_episodic: bool = False

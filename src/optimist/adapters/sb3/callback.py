@@ -38,8 +38,8 @@ class BonusCallbackConfig:
     """Of extrinsic advantages; 0 turns the extrinsic reward off: nothing of it reaches the policy or its critic."""
     discount: float = 0.99
     """Of intrinsic rewards, RND's; that of the extrinsic ones is the algorithm's own gamma."""
-    memory: int = 20_000
-    """Steps that the scale of the bonus remembers; 0: all, as RND. Ours: see `ReturnScale`."""
+    memory: int = 0
+    """Steps that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
     critic_width: int = 256
     """Features of the intrinsic critic."""
     critic_learning_rate: float = 1e-3

@@ -18,13 +18,11 @@ def lock(horizon: int, steps: int) -> Task:
     """The pair of locks with ``horizon`` steps an episode, other ones for every seed, as in PC-PG's runs.
 
     Every right step costs: with as much weight on rewards as on bonuses all learners, counts too, soon avoid the locks.
-    Bonuses are divided by RND's deviation, of all times: they wane, and what was found is used.
     """
     fields = {
         "env_options": (f"horizon={horizon}", "problem_seed={seed}"),
         "stop_at_success": SOLVED,
         "extrinsic_weight": 0.01,
-        "intrinsic_memory": 0,
     }
     return Task(lock_name(horizon), "CombinationLock", steps, LEARNERS, fields)
 

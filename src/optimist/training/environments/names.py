@@ -23,6 +23,9 @@ from optimist.training.environments.protocol import Environments, require_count
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
+GYMNASIUM_FIRST = ("FrozenLake", "MiniGrid-MultiRoom")
+"""Ids that EnvPool has too, but otherwise: its FrozenLake takes other options; of its MultiRoom's doors about a third
+open on a wall of the next room (EnvPool 1.2.5), so that most levels of six rooms cannot be solved."""
 OURS = ("DeepSea-30", "CombinationLock", *MAPS)
 
 
@@ -32,7 +35,7 @@ def make(env_id: str, *, count: int, options: Mapping[str, Any] = NO_OPTIONS) ->
     - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorised.
     - Any id of EnvPool's or Gymnasium's: EnvPool where it has the id, unless the option ``level`` (an integer: every
       episode starts from this seed, so with the same layout) asks for Gymnasium. ``gymnasium:ID`` and ``envpool:ID``
-      force one. EnvPool's FrozenLake has other options than Gymnasium's: the plain id is Gymnasium's.
+      force one. FrozenLake and MiniGrid's MultiRoom are Gymnasium's: see `GYMNASIUM_FIRST`.
     - ``package.module:function``: imports your module and calls ``function(count, **options)``, which returns
       `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
 
@@ -49,7 +52,7 @@ def make(env_id: str, *, count: int, options: Mapping[str, Any] = NO_OPTIONS) ->
     ours = _ours(env_id)
     if ours is not None:
         return _called(ours, env_id, count, options)
-    if any(option in options for option in GYMNASIUM_ONLY) or env_id.startswith("FrozenLake"):
+    if any(option in options for option in GYMNASIUM_ONLY) or env_id.startswith(GYMNASIUM_FIRST):
         return _gymnasium(env_id, count, options)
     from optimist.training.environments.envpool_pool import known_ids
 
