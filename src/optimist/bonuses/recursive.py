@@ -68,7 +68,7 @@ class RecursiveLeastSquares:
         return sum(losses) / max(len(losses), 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """The lower triangle of ``Sigma`` (above it nothing that counts), ``Sigma w``, and the regressors themselves."""
+        """``Sigma`` (its lower triangle; nothing above it counts), ``Sigma w``, and the regressors themselves."""
         return {
             "precision": self._precision.clone(),
             "information": self._information.clone(),

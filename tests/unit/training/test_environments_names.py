@@ -102,6 +102,7 @@ def test_who_makes_what():
     assert isinstance(make("MiniGrid-Empty-5x5-v0", count=2, options={"level": 0}), GymnasiumVector)
     assert isinstance(make("MiniGrid-MultiRoom-N2-S4-v0", count=2), GymnasiumVector)
     assert isinstance(make("envpool:MiniGrid-MultiRoom-N2-S4-v0", count=2), EnvPool)
+    assert isinstance(make("Taxi-v4", count=2), GymnasiumVector)
 
 
 def test_behind_every_door_of_multi_room_is_a_room():
@@ -129,7 +130,6 @@ def doors(env_id):
         opened, blocked = opened + len(seen), blocked + int((seen[:, 0, 3, 4] == WALL).sum())
         views = step.observations
     return opened, blocked
-    assert isinstance(make("Taxi-v4", count=2), GymnasiumVector)
 
 
 @pytest.mark.parametrize(

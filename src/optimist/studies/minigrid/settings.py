@@ -35,14 +35,14 @@ def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "none
 def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-count", "rnd", "none")) -> Task:
     """Rooms behind closed doors, another layout every episode: until it is solved.
 
-    MultiRoom-N4-S5-v0 has six rooms in spite of its name, in EnvPool's and in Farama's version. The levels are Farama's:
-    most of EnvPool's cannot be solved (`optimist.training.environments.names.GYMNASIUM_FIRST`).
+    MultiRoom-N4-S5-v0 has six rooms in spite of its name. The levels are Farama's: most of EnvPool's cannot be solved
+    (`optimist.training.environments.names.GYMNASIUM_FIRST`).
     """
     return Task(MULTI_ROOM, ROOMS, steps, learners, {"stop_at_success": AIM}, own(learners))
 
 
 def one_level(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "count", "none")) -> Task:
-    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until it is solved."""
+    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved."""
     fields = {"env_options": ("level={seed}",), "stop_at_success": AIM}
     return Task(ONE_LEVEL, ROOMS, steps, learners, fields, own(learners))
 
