@@ -32,6 +32,6 @@ PUBLISHED = {(lock_name(11), "elliptical"): 0.95, (lock_name(11), "rnd"): 0.5, (
 
 SCALES = {
     "smoke": smoke(lock(4, 256)),
-    "laptop": TrainingSettings((lock(6, 200_000), lock(11, 300_000))),
+    "laptop": TrainingSettings((lock(6, 200_000), lock(11, 1_000_000))),
     "paper": TrainingSettings((lock(6, 1_000_000), lock(11, 2_000_000), lock(16, 5_000_000))),
 }

@@ -11,12 +11,16 @@ AIM = 0.9
 PUBLISHED = {(DOOR_KEY, "re3"): 0.95, (DOOR_KEY, "icm"): 0.83, (DOOR_KEY, "rnd"): 0.82, (MULTI_ROOM, "none"): 0.0}
 """Success on DoorKey-8x8 at 1M steps, tuned, second-hand; MultiRoom-N4-S5: PPO at 10M steps, SB3's zoo."""
 
+EPISODIC = ("acb*episodic-count", "episodic-count")
+"""What a life-long bonus lacks where levels change: the product, and its episodic part alone."""
+
 ONE_CORE = {"env_options": ("num_threads=1",)}
 """Runs are played side by side, so EnvPool must not take all cores for each."""
 
 
 EXACT = {
     "count": {"bonus_options": ("code=exact",)},
+    "episodic-count": {"bonus_options": ("code=exact",)},
     "acb*episodic-count": {"bonus_options": ("episodic-count.code=exact",)},
 }
 """Views are small grids of codes: counted as they are, not by similarity."""
@@ -32,7 +36,7 @@ def door_key(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "icm", "none
     return Task(DOOR_KEY, "MiniGrid-DoorKey-8x8-v0", steps, learners, ONE_CORE, own(learners))
 
 
-def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-count", "rnd", "none")) -> Task:
+def multi_room(steps: int, learners: tuple[str, ...] = ("acb", *EPISODIC, "rnd", "none")) -> Task:
     """Rooms behind closed doors, another layout every episode: until it is solved.
 
     MultiRoom-N4-S5-v0 has six rooms in spite of its name. The levels are Farama's: most of EnvPool's cannot be solved
@@ -42,8 +46,11 @@ def multi_room(steps: int, learners: tuple[str, ...] = ("acb", "acb*episodic-cou
 
 
 def one_level(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "count", "none")) -> Task:
-    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved."""
-    fields = {"env_options": ("level={seed}",), "stop_at_success": AIM}
+    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved.
+
+    So the bonus need not wane, and its scale follows the last ten rollouts.
+    """
+    fields = {"env_options": ("level={seed}",), "stop_at_success": AIM, "intrinsic_memory": 10}
     return Task(ONE_LEVEL, ROOMS, steps, learners, fields, own(learners))
 
 
