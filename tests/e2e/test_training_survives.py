@@ -144,7 +144,7 @@ def wait_for_lines(process, folder, count):
 def test_the_command_killed_and_then_interrupted(tmp_path):
     config = replace(SEA, total_steps=90 * ROLLOUT, checkpoint_every=10 * ROLLOUT, extrinsic_weight=1.0)
     config = replace(config, extrinsic_discount=0.99, clip_rewards=False, clip=0.2, entropy_weight=0.01)
-    config = replace(config, normalise_advantages=True, max_gradient_norm=0.5)  # the preset of DeepSea
+    config = replace(config, normalise_advantages=True, max_gradient_norm=0.5, intrinsic_memory=10)  # as DEEP_SEA
     folder = tmp_path / "run"
     process = begun("train", *flags(config), "--out", folder)
     wait_for_lines(process, folder, 15)
