@@ -107,7 +107,7 @@ class ReturnScale:
 
     Paper: RND (Burda et al. 2018), section 2.4 and its code's forward filter; discount 0.99 there.
     Deviation: with ``memory`` the deviation is that of about as many last samples: the scale follows the bonus down, so
-    that it never wanes, which suits exploration without reward alone. And a reward of more than 200 times the root mean
+    that it never wanes, as exploration without reward may want. And a reward of more than 200 times the root mean
     square of those before counts as 200 times. ACB's feature jumps where the most likely action of its network is
     another one: on Breakout a single state among 22,000 had 40,000 times the bonus of the others, which then were
     nothing for as long as it was remembered. What leads to a new part of DeepSea, FrozenLake or MiniGrid had up to 174

@@ -29,7 +29,7 @@ VECTOR = replace(GRID, environments=16, steps=128, checkpoint_every=200_000)
 """Vectors and discrete states: classic control, FrozenLake, the combination lock."""
 
 DEEP_SEA = replace(VECTOR, environments=32, steps=64, intrinsic_memory=10)
-"""DeepSea: episodes are short, so are rollouts; the scale of the bonus forgets, so that exploration does not end."""
+"""DeepSea: episodes are short, so are rollouts; the scale of the bonus is that of the committed evidence."""
 
 
 def defaults_for(env: str) -> TrainConfig:

@@ -48,7 +48,7 @@ def multi_room(steps: int, learners: tuple[str, ...] = ("acb", *EPISODIC, "rnd",
 def one_level(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "count", "none")) -> Task:
     """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved.
 
-    So the bonus need not wane, and its scale follows the last ten rollouts.
+    The scale of the bonus is that of the committed runs, of before RND's was the default.
     """
     fields = {"env_options": ("level={seed}",), "stop_at_success": AIM, "intrinsic_memory": 10}
     return Task(ONE_LEVEL, ROOMS, steps, learners, fields, own(learners))
