@@ -47,6 +47,7 @@ class Trainer:
     def __init__(self, config: TrainConfig):
         self.config = config
         self.step = 0
+        self.rewarded = False
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = torch.device(chosen_device(config.device))
         self.environments = environments.make(
@@ -98,6 +99,7 @@ class Trainer:
         )
         transitions, seen_by_bonus = rollout.transitions, self._on_bonus_device(rollout.transitions)
         rewards = [rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards]
+        self.rewarded |= bool(rollout.rewards.any())
         with watch.time("bonus"):
             raw = torch.zeros_like(rollout.rewards)
             if self.bonus is not None:
@@ -171,6 +173,7 @@ class Trainer:
         """Everything that `iterate` changes. ``environments`` is None where an emulator's state cannot be saved."""
         return {
             "step": self.step,
+            "rewarded": self.rewarded,
             "agent": module_state(self.agent),
             "optimizer": optimizer_state(self.optimizer),  # pyrefly: ignore
             "bonus": {} if self.bonus is None else self.bonus.state_dict(),
@@ -188,6 +191,7 @@ class Trainer:
         """Continue where ``state`` was taken; environments whose state could not be saved are restarted."""
         require_same_layout(state["agent"], module_state(self.agent))
         self.step = state["step"]
+        self.rewarded = state["rewarded"]
         self.agent.load_state_dict(state["agent"])
         load_optimizer_state(self.optimizer, state["optimizer"])  # pyrefly: ignore
         if self.bonus is not None:
@@ -247,8 +251,13 @@ class Trainer:
         )
 
     def _batch(self, rollout: Rollout, gains: Tensor) -> Batch:
+        """The valid steps, with one advantage: the weighted sum of both signals'.
+
+        Deviation: a task that has not paid yet has no advantages. They would be nothing but its value head's errors,
+        and where advantages are brought to deviation 1 these move the policy as far as a reward does.
+        """
         config, transitions = self.config, rollout.transitions
-        weights = torch.tensor([config.extrinsic_weight, config.intrinsic_weight * (self.bonus is not None)])
+        weights = torch.tensor([config.extrinsic_weight * self.rewarded, config.intrinsic_weight * config.explores])
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
             transitions.observations.flatten(0, 1)[rows],  # pyrefly: ignore

@@ -36,6 +36,7 @@ class Watched:
 
     def __init__(self, environments, change=lambda rewards: rewards):
         self._environments, self._change, self.acted_on = environments, change, []
+        self._now = None
 
     def __getattr__(self, name):
         return getattr(self._environments, name)
@@ -138,6 +139,31 @@ def test_without_extrinsic_weight_rewards_change_nothing(config):
     with_weight = started(replace(config, extrinsic_weight=1.0), change=lambda rewards: 1000 * rewards + 7)
     iterated(with_weight, 4)
     assert moved(before, weights(with_weight), "policy.actor")
+
+
+def test_a_task_that_has_not_paid_leaves_the_policy_alone_and_one_that_has_paid_is_remembered():
+    """Advantages brought to deviation 1 would turn the errors of the extrinsic value head into moves as large as any."""
+    config = replace(GRID_LIKE, bonus="none", entropy_weight=0.0)
+    pay = 0.0
+    trainer = started(config, change=lambda rewards: pay * (np.arange(len(rewards)) == 0))
+    before = weights(trainer)
+    iterated(trainer, 3)
+    assert not moved(before, weights(trainer), "policy.actor")
+    assert moved(before, weights(trainer), "values")  # which learns meanwhile that nothing is paid
+    pay = -1.0
+    iterated(trainer)
+    assert moved(before, weights(trainer), "policy.actor")
+    pay = 0.0
+    state = trainer.state_dict()
+    expected = iterated(trainer)
+    forgetful, resumed = Trainer(config), Trainer(config)
+    forgetful.load_state_dict(state | {"rewarded": False})
+    resumed.load_state_dict(state)
+    for other in (forgetful, resumed):
+        other.environments = Watched(other.environments, lambda rewards: 0 * rewards)
+    iterated(forgetful)
+    assert equal(iterated(resumed), expected)
+    assert moved(weights(resumed), weights(forgetful), "policy.actor")
 
 
 def test_the_same_seed_gives_the_same_metrics_and_another_seed_others():

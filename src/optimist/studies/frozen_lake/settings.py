@@ -10,8 +10,8 @@ PUBLISHED = {("FrozenLake-8x8", "count"): 194_000.0, ("FrozenLake-12x12", "icm")
 
 
 def lake(env: str, steps: int) -> Task:
-    """A lake, until it is solved; the scale of the bonus is of its last ten rollouts, as in the committed runs."""
-    return Task(env, env, steps, LEARNERS, {"stop_at_success": AIM, "intrinsic_memory": 10})
+    """A lake, until it is solved."""
+    return Task(env, env, steps, LEARNERS, {"stop_at_success": AIM})
 
 
 SCALES = {

@@ -46,11 +46,8 @@ def multi_room(steps: int, learners: tuple[str, ...] = ("acb", *EPISODIC, "rnd",
 
 
 def one_level(steps: int, learners: tuple[str, ...] = ("acb", "rnd", "count", "none")) -> Task:
-    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved.
-
-    The scale of the bonus is that of the committed runs, of before RND's was the default.
-    """
-    fields = {"env_options": ("level={seed}",), "stop_at_success": AIM, "intrinsic_memory": 10}
+    """The same rooms with one layout a run, the same in every episode, as a life-long bonus needs; until solved."""
+    fields = {"env_options": ("level={seed}",), "stop_at_success": AIM}
     return Task(ONE_LEVEL, ROOMS, steps, learners, fields, own(learners))
 
 
