@@ -142,7 +142,7 @@ def test_without_extrinsic_weight_rewards_change_nothing(config):
 
 
 def test_a_task_that_has_not_paid_leaves_the_policy_alone_and_one_that_has_paid_is_remembered():
-    """Advantages brought to deviation 1 would turn the errors of the extrinsic value head into moves as large as any."""
+    """Advantages brought to deviation 1 would make the errors of the extrinsic value head moves as large as any."""
     config = replace(GRID_LIKE, bonus="none", entropy_weight=0.0)
     pay = 0.0
     trainer = started(config, change=lambda rewards: pay * (np.arange(len(rewards)) == 0))
