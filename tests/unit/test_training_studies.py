@@ -25,7 +25,7 @@ STUDIES = {
     "frozen_lake": {"runs", "summary", "curves"},
     "combination_lock": {"runs", "summary", "curves"},
     "minigrid": {"runs", "summary", "success_curves", "unique_states_curves"},
-    "atari": {"runs", "summary", "unique_states_curves"},
+    "atari": {"runs", "summary", "unique_states_curves", "return_curves"},
     "ablation": {"runs", "ablation", "unique_states_curves"},
 }
 
@@ -84,7 +84,9 @@ def test_the_row_of_a_run():
     assert (row["success_rate"], row["solved_at"], row["unique_states"]) == (0.95, 60.0, 600)
     assert row["area"] == pytest.approx((20 * 0.5 + 60 * 0.95) / 80)  # solved at 60 of 100: it keeps its last value
     too_few = made_up("acb", 7, [20.0, 40.0], [0.95, 0.95], episodes=99.0)
-    assert math.isnan(rows_of.run_row(too_few, measure="success_rate", aim=0.9)["solved_at"])
+    row = rows_of.run_row(too_few, measure="success_rate", aim=0.9)
+    assert math.isnan(row["solved_at"])
+    assert math.isnan(row["area"])
 
 
 def test_the_summary_stands_beside_what_was_published():
@@ -106,6 +108,16 @@ def test_curves_are_thin_and_an_early_end_keeps_its_last_value():
     assert [row["step"] for row in (rows[0], rows[-1])] == [1, 200]
     assert (rows[0]["seeds"], rows[0]["mean"]) == (1, 0)
     assert (rows[-1]["seeds"], rows[-1]["mean"], rows[-1]["lowest"], rows[-1]["highest"]) == (2, 0.5, 0, 1)
+
+
+def test_a_curve_of_success_starts_when_a_hundred_episodes_have_ended():
+    """The first episodes to end are the successes: of few, all. The number of states is known at once."""
+    early = made_up("acb", 0, [1.0, 2.0], [1.0, 0.2])
+    early.metrics["episodes"][0] = 3
+    first, second = (row["mean"] for row in rows_of.curves([early], "success_rate"))
+    assert math.isnan(first)
+    assert second == 0.2
+    assert [row["mean"] for row in rows_of.curves([early], "unique_states")] == [10.0, 20.0]
 
 
 def test_failed_runs_are_in_the_verdicts_and_a_study_without_any_run_is_an_error():

@@ -19,8 +19,8 @@ Published = Mapping[tuple[str, str], float]
 
 POINTS = 60
 """Points of a curve, at most."""
-WINDOW = 100
-"""Episodes that must have ended before a success rate counts: it is taken over the last 100."""
+RATE, WINDOW = "success_rate", 100
+"""A column, and the episodes that must have ended before it counts: it is taken over the last 100."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def run_row(run: Played, *, measure: str, aim: float) -> Row:
         "unique_states": int(metrics["unique_states"][-1]),
         "return": float(metrics["return_mean"][-1]),
         "success_rate": float(metrics["success_rate"][-1]),
-        "area": area(metrics["step"], metrics[measure], config.total_steps),
+        "area": area(metrics["step"], counted(metrics, measure), config.total_steps),
         "solved_at": solved_at(metrics, aim),
         "seconds": round(float(sum(column.sum() for name, column in metrics.items() if name.startswith("seconds/")))),
     }
@@ -91,9 +91,14 @@ def area(steps: NDArray[np.float64], values: NDArray[np.float64], total: int) ->
     return float(values[known] @ lengths[known] / lengths[known].sum()) if known.any() else math.nan
 
 
+def counted(metrics: Columns, column: str) -> NDArray[np.float64]:
+    """A column. A success rate is NaN while fewer than 100 episodes have ended: the first to end are the successes."""
+    return np.where(metrics["episodes"] >= WINDOW, metrics[column], math.nan) if column == RATE else metrics[column]
+
+
 def solved_at(metrics: Columns, aim: float) -> float:
     """The first step at which the success rate of the last 100 episodes was at least ``aim``; NaN if never."""
-    reached = (metrics["success_rate"] >= aim) & (metrics["episodes"] >= WINDOW)
+    reached = counted(metrics, RATE) >= aim
     return float(metrics["step"][reached.argmax()]) if reached.any() else math.nan
 
 
@@ -126,20 +131,28 @@ def summary(rows: Sequence[Row], column: str, published: Published) -> list[Row]
                 "measure": column,
                 "seeds": len(values),
                 "known": len(known),
-                "mean": float(known.mean()) if len(known) else math.nan,
-                "se": standard_error(known),
-                "lowest": float(known.min()) if len(known) else math.nan,
-                "highest": float(known.max()) if len(known) else math.nan,
+                **spread(known),
                 "published": published.get((task, learner), math.nan),
             }
         )
     tasks = {row["task"] for row in rows}
     others = [pair for pair in published if pair[0] in tasks and pair not in conditions(rows)]
-    nothing = dict.fromkeys(("mean", "se", "lowest", "highest"), math.nan)
     for task, learner in others:
         played_by_none = {"task": task, "learner": learner, "measure": column, "seeds": 0, "known": 0}
-        result.append(played_by_none | nothing | {"published": published[task, learner]})
+        result.append(played_by_none | spread(np.empty(0)) | {"published": published[task, learner]})
     return result
+
+
+def spread(values: NDArray[np.float64]) -> dict[str, float]:
+    """Mean, standard error and range; NaN where there is nothing to take them of."""
+    if not len(values):
+        return dict.fromkeys(("mean", "se", "lowest", "highest"), math.nan)
+    return {
+        "mean": float(values.mean()),
+        "se": standard_error(values),
+        "lowest": float(values.min()),
+        "highest": float(values.max()),
+    }
 
 
 def standard_error(values: Sequence[float] | NDArray[np.float64]) -> float:
@@ -150,29 +163,25 @@ def standard_error(values: Sequence[float] | NDArray[np.float64]) -> float:
 def curves(runs: Sequence[Played], column: str) -> list[Row]:
     """Mean, standard error and range of ``column`` over the seeds along the steps, at most `POINTS` a condition.
 
-    A run that ended early because it had succeeded keeps its last value.
+    A run that ended early because it had succeeded keeps its last value; NaN while no run has one.
     """
     result: list[Row] = []
     for pair in conditions([{"task": run.job.task, "learner": run.job.learner} for run in runs]):
         mine = [run for run in runs if (run.job.task, run.job.learner) == pair]
         longest = max((run.metrics["step"] for run in mine), key=lambda steps: steps[-1])
         grid = longest[np.unique(np.linspace(0, len(longest) - 1, POINTS).round().astype(int))]
-        table = np.stack([held(run.metrics["step"], run.metrics[column], grid) for run in mine])
+        table = np.stack([held(run.metrics["step"], counted(run.metrics, column), grid) for run in mine])
         for step, values in zip(grid, table.T, strict=True):
             known = values[np.isfinite(values)]
-            if len(known):
-                result.append(
-                    {
-                        "task": pair[0],
-                        "learner": pair[1],
-                        "step": int(step),
-                        "seeds": len(known),
-                        "mean": float(known.mean()),
-                        "se": standard_error(known),
-                        "lowest": float(known.min()),
-                        "highest": float(known.max()),
-                    }
-                )
+            result.append(
+                {
+                    "task": pair[0],
+                    "learner": pair[1],
+                    "step": int(step),
+                    "seeds": len(known),
+                    **spread(known),
+                }
+            )
     return result
 
 

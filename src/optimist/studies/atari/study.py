@@ -17,18 +17,17 @@ def run(settings: TrainingSettings, progress: Progress, workers: int | None, fol
     runs = played(results)
     rows = [run_row(run, measure="unique_states", aim=1.0) for run in runs]
     states, returns = curves(runs, "unique_states"), curves(runs, "return_mean")
-    tables = {
-        "runs": rows,
-        "summary": summary(rows, "unique_states", {}) + summary(rows, "return", {}),
-        "unique_states_curves": states,
-        "return_curves": returns,
-    }
-    figures = {"unique_states": partial(draw_learning_curves, states, "unique states (newest frame)", {})}
-    if returns:  # no episode may have ended in a short run
-        figures["return"] = partial(draw_learning_curves, returns, "raw return, last 100 episodes", {})
     return Outcome(
-        tables={name: table for name, table in tables.items() if table},
+        tables={
+            "runs": rows,
+            "summary": summary(rows, "unique_states", {}) + summary(rows, "return", {}),
+            "unique_states_curves": states,
+            "return_curves": returns,
+        },
         verdicts=judge(rows) + failures(results),
         failures=failure_rows(results),
-        figures=figures,
+        figures={
+            "unique_states": partial(draw_learning_curves, states, "unique states (newest frame)", {}),
+            "return": partial(draw_learning_curves, returns, "raw return, last 100 episodes", {}),
+        },
     )
