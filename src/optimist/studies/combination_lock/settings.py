@@ -18,9 +18,9 @@ def lock(horizon: int, steps: int) -> Task:
     """The pair of locks with ``horizon`` steps an episode, other ones for every seed, as in PC-PG's runs.
 
     Every right step costs: with as much weight on rewards as on bonuses all learners, counts too, soon avoid the locks.
-    So such a step weighs 1/300, whatever the horizon. And the bonus of a successor says nothing new about a code once
-    the other chain has led there: the policy's own chance must find it, so its entropy has three times the usual
-    weight. Both were tuned on seeds 0 to 2.
+    So such a step weighs 1/300, whatever the horizon. And the entropy has three times the usual weight: a code whose
+    successor the other chain has shown already is, we suppose, found by the policy's own chance alone. Both were tuned
+    on seeds 0 to 2.
     """
     fields = {
         "env_options": (f"horizon={horizon}", "problem_seed={seed}"),
