@@ -2,25 +2,43 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := $(VENV)/.demo
 READY  := $(VENV)/.ready
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+OUT    := runs/demo
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check docs bench campaign format clean
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,bench]'
+
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/pip    # what the demo needs, nothing for development
+	@echo "Setting up: pip installs what the demo needs into $(VENV)."
+	test -e $(READY) || $(PIP) -e '.[cli,rl]'
 	touch $@
 
-demo: $(READY)          ## the main job: Figure 2 at laptop scale, policies side by side, agents that explore, a report
-	$(BIN)/optimist study figure2 --scale laptop --out runs/demo/figure2 --overwrite
-	$(BIN)/optimist bandit --out runs/demo/bandit --overwrite
-	rm -rf runs/demo/deepsea runs/demo/rooms
-	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 120000 --out runs/demo/deepsea
+$(READY): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Setting up: pip installs everything, with the tools of development, into $(VENV)."
+	$(PIP) -e '.[all,dev,docs,bench]'
+	touch $@
+
+demo: $(DEMO)           ## the main job: Figure 2, policies side by side, two agents that explore, a report
+	@echo; echo "The demo takes two to five minutes on two cores. Ctrl-C ends it; calling it again starts anew."
+	rm -rf $(OUT)
+	@echo; echo "1 of 5  Figure 2 of the paper: regret against the size of the ensemble (half a minute)"
+	$(BIN)/optimist study figure2 --scale laptop --out $(OUT)/figure2
+	@echo; echo "2 of 5  Bandit policies side by side on one problem (half a minute)"
+	$(BIN)/optimist bandit --out $(OUT)/bandit
+	@echo; echo "3 of 5  An agent looks for the treasure of DeepSea-20, where random play finds it once in a million episodes (half a minute)"
+	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 120000 --stop-at-success 0.9 --out $(OUT)/deepsea
+	@echo; echo "4 of 5  An agent learns to cross six rooms with closed doors (a minute)"
 	$(BIN)/optimist train --env MiniGrid-MultiRoom-N4-S5-v0 --env-options level=0 --bonus acb --stop-at-success 0.9 \
-		--total-steps 250000 --out runs/demo/rooms
-	$(BIN)/optimist play runs/demo/deepsea --steps 200
-	$(BIN)/optimist play runs/demo/rooms --steps 200
-	$(BIN)/optimist report runs/demo/figure2 runs/demo/deepsea runs/demo/rooms --out runs/demo/report.html
+		--total-steps 150000 --out $(OUT)/rooms
+	@echo; echo "5 of 5  Both agents watched at play, and one page about all of it (half a minute)"
+	$(BIN)/optimist play $(OUT)/deepsea --steps 200
+	$(BIN)/optimist play $(OUT)/rooms --steps 200
+	$(BIN)/optimist report $(OUT)/figure2 $(OUT)/deepsea $(OUT)/rooms --out $(OUT)/report.html
+	@echo; echo "Done. Open $(OUT)/report.html, $(OUT)/figure2/figure2.png, $(OUT)/rooms/play/player.html"
 
 test: check             ## every check and every test
 	$(BIN)/pytest -n 2 --dist worksteal
@@ -31,12 +49,19 @@ check: $(READY)         ## lint, types, import rules
 	$(BIN)/pyrefly check
 	$(BIN)/lint-imports
 
+docs: $(READY)          ## the documentation site, into site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 bench: $(READY)         ## ratios measured side by side on this machine
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+campaign: $(READY)      ## tests that take too long for make test
+	$(BIN)/pytest -n 2 --dist worksteal -m campaign
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) runs site .pytest_cache .hypothesis .ruff_cache

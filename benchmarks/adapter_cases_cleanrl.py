@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from optimist import bonuses
-from optimist.adapters.online import IntrinsicReward
+from optimist.adapters.intrinsic import IntrinsicReward
 from plain_ppo import PlainPPO, cart_poles
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from optimist.adapters.gymnasium_wrapper import BonusVectorEnv
+from optimist.adapters.gymnasium import BonusVectorEnv
 from plain_ppo import ENVIRONMENTS, PlainPPO, cart_poles
 
 

@@ -20,25 +20,25 @@ from paper_setting import ACTIONS, FRAMES, NUMBERS, PAPER, QUICK, PaperNetwork, 
 
 KINDS = {"image 4 x 84 x 84": FRAMES, "vector of 16": NUMBERS}
 NOTE = (
-    "Microseconds a transition of a rollout, and megabytes of state. `update` follows `compute` of the same rollout, "
+    "Microseconds per transition of a rollout, and megabytes of state. `update` follows `compute` of the same rollout, "
     "as in training: ACB reuses its features where they are written out."
 )
 TABLE: Mapping[str, tuple[str, dict[str, Any]]] = {
     "ACB (default: sketch, proximal)": ("acb", {}),
-    "ACB sketch, recursive": ("acb", {"solver": "recursive"}),
+    "ACB sketch, exact": ("acb", {"solver": "exact"}),
     "ACB last-layer": ("acb", {"features": "last-layer"}),
     "ACB penultimate": ("acb", {"features": "penultimate"}),
     "ACB gradient (exact)": ("acb", {"features": "gradient", "minibatch_size": 128}),
     "RND": ("rnd", {}),
     "ICM": ("icm", {}),
-    "Elliptical (sketch 16 x 16)": ("elliptical", {"side": 16}),
+    "Elliptical (sketch 16 x 16)": ("elliptical", {"sketch_size": 16}),
     "E3B": ("e3b", {}),
     "HashCount": ("count", {}),
 }
 
 
 def every_bonus(scale: Scale) -> list[Row]:
-    """Microseconds a transition for ``compute`` and ``update`` of a rollout, and megabytes of state."""
+    """Microseconds per transition for ``compute`` and ``update`` of a rollout, and megabytes of state."""
     rows = []
     for kind, shape in KINDS.items():
         transitions = rollout(shape, scale.steps, scale.environments, seed=3)
@@ -65,7 +65,7 @@ def per_transition(bonus: Bonus, transitions: Transitions, scale: Scale) -> list
     """Quantity, value and unit of each of the table's columns."""
     actions = {"compute": lambda: bonus.compute(transitions), "update": lambda: bonus.update(transitions)}
     seconds = interleaved(actions, scale.table_repeats)
-    each = 1e6 / (transitions.steps * transitions.environments)
+    each = 1e6 / (transitions.steps * transitions.n_envs)
     times = [(method, seconds[method] * each, "us/transition") for method in METHODS]
     return [*times, ("state", tensor_bytes(bonus.state_dict()) / MEGABYTE, "MB")]
 

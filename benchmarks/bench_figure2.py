@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from optimist.bandits import ACB, MultiArmed, simulate
-from optimist.bandits.streams import fill_normal, make_streams
-from optimist.studies.figure2.settings import SCALES
-from optimist.studies.figure2.study import run
+from optimist.bandits.compiled.streams import fill_normal, make_streams
+from optimist.studies.bandits.figure2 import SCALES, measure
+from optimist.studies.study import Session
 
 CPU_HOURS_OF_THE_PAPER = 18.0  # Appendix A.1: "around 1 CPU hour" for each of 2 x 9 batches
 
@@ -37,7 +37,9 @@ def nanoseconds_a_normal(draws: int) -> float:
 
 def nanoseconds_a_target(horizon: int, members: int) -> float:
     """The compiled loop on one thread, per noise target: draw, descend, average, maximum, and the rest of the round."""
-    policy = ACB(50, ensemble_size=members, beta=0.5, solver="sgd", learning_rate=0.5, is_implicit=False)
+    policy = ACB(
+        50, ensemble_size=members, beta=0.5, solver="sgd", averaging="uniform", learning_rate=0.5, is_implicit=False
+    )
     arguments = {"horizon": horizon, "trials": 4, "seed": 0, "threads": 1}
     simulate(policy, MultiArmed.paper(), **arguments)
     times = []
@@ -60,7 +62,7 @@ def main() -> None:
     learn = nanoseconds_a_target(100 if arguments.quick else 10_000, 256)
     figure_alone = replace(settings, other_ridges=(), shown_rates=settings.shown_rates[:1])
     start = time.perf_counter()
-    run(figure_alone, lambda *_: None)
+    measure(figure_alone, Session(Path()))
     seconds = time.perf_counter() - start
     core_seconds = seconds * (os.cpu_count() or 1)
     rows = [

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from measuring import machine
-from optimist.training.config import TrainConfig
+from optimist.training.config import Signal, TrainConfig
 from optimist.training.environments.envpool_pool import ATARI
 from optimist.training.ppo import Trainer
 from sb3_setting import sb3_iteration, sb3_ppo
@@ -28,9 +28,9 @@ BONUSES = {"none": "optimist, no bonus", "acb": "optimist, ACB (default)", "rnd"
 PARTS = ("environment", "inference", "bonus", "update", "bookkeeping")
 NOTE = (
     "Each number is of whole iterations, a rollout and its update, after one that is not counted; all variants of a "
-    "task take turns in one process, in reversed order every other round. Ratio: steps a second over those of "
+    "task take turns in one process, in reversed order every other round. Ratio: steps per second over those of "
     "stable-baselines3 in the same round, its median and quartiles. Both play the same EnvPool with the same threads, "
-    "the same modules make up both networks, and every hyper-parameter is the same, gradient clipping and normalised "
+    "the same modules make up both networks, and every hyper-parameter is the same, gradient clipping and normalized "
     "advantages included. Ours always carries its second, intrinsic value head, which is idle without a bonus, and "
     "counts unique states; stable-baselines3 has neither, and logs to nowhere. Our Adam is PyTorch's fused one, which "
     "stable-baselines3 does not use by itself: a row shows it with that too."
@@ -46,7 +46,7 @@ class Task:
 
     def quick(self) -> "Task":
         """The same in tiny rollouts."""
-        small = replace(self.config, environments=4, steps=8, epochs=1, minibatches=2, warm_up_steps=4, threads=1)
+        small = replace(self.config, n_envs=4, steps=8, epochs=1, minibatches=2, warm_up_steps=4, threads=1)
         return Task(small, rounds=1)
 
 
@@ -66,12 +66,12 @@ def setting(env: str, environments: int, options: Mapping[str, object]) -> Train
     """RND's hyper-parameters, and what stable-baselines3 cannot leave out: the clipping of gradients."""
     return TrainConfig(
         env=env,
-        environments=environments,
+        n_envs=environments,
         steps=128,
         env_options=tuple(f"{key}={json.dumps(value)}" for key, value in {"num_threads": 2, **options}.items()),
-        extrinsic_discount=0.99,
+        extrinsic=Signal(weight=2.0, discount=0.99, episodic=True),
         max_gradient_norm=0.5,
-        normalise_advantages=True,
+        normalize_advantages=True,
         warm_up_steps=128,
         device="cpu",
         threads=2,
@@ -118,7 +118,7 @@ def take_turns(
 ) -> tuple[dict[str, np.ndarray], dict[str, list[Mapping[str, float]]]]:
     """The seconds of every action in every round, and what it returned. A first round warms up and is not counted.
 
-    The order is reversed every other round, so that nobody always follows the same neighbour.
+    The order is reversed every other round, so that nobody always follows the same neighbor.
     """
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     answers: dict[str, list[Mapping[str, float]]] = {name: [] for name in actions}
@@ -142,7 +142,7 @@ def report(results: list[Result], tasks: tuple[Task, ...], machine_line: str, co
             "",
             f"## {config.env}",
             "",
-            f"{config.environments} environments x {config.steps} steps, {config.epochs} epochs of "
+            f"{config.n_envs} environments x {config.steps} steps, {config.epochs} epochs of "
             f"{config.minibatches} minibatches, {found[0].rounds} rounds.",
             "",
             f"| variant | steps/s | ratio | quartiles | {' | '.join(f'{part}, ms' for part in PARTS)} |",

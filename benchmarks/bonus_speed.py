@@ -7,7 +7,6 @@ import torch
 
 from measuring import MEGABYTE, Row, in_subprocess, interleaved, memory_growth
 from optimist import bonuses
-from optimist.bonuses.acb_config import ACBConfig
 from optimist.bonuses.features import ArgmaxLoss, GradientFeatures
 from paper_setting import FRAMES, PPO, PaperNetwork, Scale, rollout
 from released_acb import ReleasedACB
@@ -32,7 +31,7 @@ def variant(name: str, network: PaperNetwork, scale: Scale) -> dict[str, Action]
     settings: dict[str, Any] = {"ensemble_size": scale.ensemble_size, "fraction": 1.0}
     if name == "gradient":
         settings |= {"features": "gradient", "solver": "rmsprop", "minibatch_size": scale.batch}
-    ours = bonuses.ACB(network, torch.zeros(1, *FRAMES, dtype=torch.uint8), seed=0, config=ACBConfig(**settings))
+    ours = bonuses.ACB(network, torch.zeros(1, *FRAMES, dtype=torch.uint8), seed=0, **settings)
     return {"compute": lambda: ours.compute(batch), "update": lambda: ours.update(other)}
 
 
@@ -89,7 +88,7 @@ def memory(scale: Scale, command: list[str]) -> list[Row]:
     held = 3 * 4 * scale.ensemble_size * d  # weights, mean squares of RMSprop, average, in single precision
     return [
         *(Row("memory", name, "peak", peak / MEGABYTE, "MB") for name, peak in peaks.items()),
-        Row("memory", "gradient", "weights, optimiser state and average", held / MEGABYTE, "MB"),
+        Row("memory", "gradient", "weights, optimizer state and average", held / MEGABYTE, "MB"),
         Row("memory", "gradient", "peak over these", peaks["gradient"] / held, "ratio"),
     ]
 

@@ -15,8 +15,9 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from optimist.training.config import TrainConfig, key_values
-from optimist.training.networks import Agent, make_agent
+from optimist.config import key_values
+from optimist.training.agent import Agent, make_agent
+from optimist.training.config import TrainConfig
 
 
 def sb3_ppo(config: TrainConfig, *, fused: bool = False) -> PPO:
@@ -25,7 +26,7 @@ def sb3_ppo(config: TrainConfig, *, fused: bool = False) -> PPO:
     ``fused`` gives it PyTorch's fused Adam, as ours has it; it is not stable-baselines3's default.
     """
     options = key_values("env_options", config.env_options)
-    pool = Pool(config.env, config.environments, seed=config.seed, clip_rewards=config.clip_rewards, options=options)
+    pool = Pool(config.env, config.n_envs, seed=config.seed, clip_rewards=config.clip_rewards, options=options)
     agent = make_agent(
         pool.observation_space.shape,
         int(pool.action_space.n),
@@ -41,10 +42,10 @@ def sb3_ppo(config: TrainConfig, *, fused: bool = False) -> PPO:
         n_steps=config.steps,
         batch_size=config.rollout_steps // config.minibatches,
         n_epochs=config.epochs,
-        gamma=config.extrinsic_discount,
+        gamma=config.extrinsic.discount,
         gae_lambda=config.gae_lambda,
         clip_range=config.clip,
-        normalize_advantage=config.normalise_advantages,
+        normalize_advantage=config.normalize_advantages,
         ent_coef=config.entropy_weight,
         vf_coef=config.value_weight,
         max_grad_norm=config.max_gradient_norm or float("inf"),

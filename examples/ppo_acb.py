@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from optimist import bonuses
-from optimist.adapters.online import IntrinsicReward
+from optimist.adapters import IntrinsicReward
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Args:
     seed: int = 0
     steps: int = 60_000
     """Steps of all environments together."""
-    envs: int = 8
+    n_envs: int = 8
     rollout: int = 128
     learning_rate: float = 1e-3
     discount: float = 0.99
@@ -108,13 +108,13 @@ def make_envs(args: Args) -> SyncVectorEnv:
         name, _, size = args.env.partition("-")
         return DeepSea(int(size)) if name == "DeepSea" else gymnasium.make(args.env)
 
-    return SyncVectorEnv([one] * args.envs, autoreset_mode=AutoresetMode.SAME_STEP)
+    return SyncVectorEnv([one] * args.n_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def advantages_of(
     args: Args, rewards: Tensor, values: Tensor, after: Tensor, terminated: Tensor, ended: Tensor
 ) -> Tensor:
-    """Generalised advantages; ``after`` are the values of true successors. Shapes: all (T, N)."""
+    """Generalized advantages; ``after`` are the values of what truly followed. Shapes: all (T, N)."""
     deltas = rewards + args.discount * after * ~terminated - values
     advantage, advantages = torch.zeros(values.shape[1]), torch.zeros_like(values)
     for t in reversed(range(len(rewards))):
@@ -153,8 +153,8 @@ def train(args: Args, report: Callable[[str], object] = print) -> tuple[Agent, f
     bonus = bonuses.ACB(agent.actor, sketch_size=16, seed=args.seed)  # ACB 1/5
     intrinsic = IntrinsicReward(bonus, weight=args.weight, learning_starts=0, train_every=1)  # ACB 2/5
 
-    T, N = args.rollout, args.envs
-    observations, successors = torch.zeros(T, N, inputs), torch.zeros(T, N, inputs)
+    T, N = args.rollout, args.n_envs
+    observations, next_observations = torch.zeros(T, N, inputs), torch.zeros(T, N, inputs)
     actions = torch.zeros(T, N, dtype=torch.int64)
     log_probs, rewards = torch.zeros(T, N), torch.zeros(T, N)
     terminated, truncated = torch.zeros(T, N, dtype=torch.bool), torch.zeros(T, N, dtype=torch.bool)
@@ -171,19 +171,19 @@ def train(args: Args, report: Callable[[str], object] = print) -> tuple[Agent, f
             log_probs[t] = logits.log_softmax(-1).gather(1, action[:, None]).squeeze(1)
             rewards[t] = torch.as_tensor(reward)
             terminated[t], truncated[t] = torch.as_tensor(terminal), torch.as_tensor(cut)
-            observation = successors[t] = torch.as_tensor(np.array(after))
+            observation = next_observations[t] = torch.as_tensor(np.array(after))
             running += reward
-            for i in np.flatnonzero(terminal | cut):  # the true successor is the final observation
-                successors[t, i] = torch.as_tensor(infos["final_obs"][i])
+            for i in np.flatnonzero(terminal | cut):  # what truly followed is the final observation
+                next_observations[t, i] = torch.as_tensor(infos["final_obs"][i])
                 finished.append(running[i])
                 running[i] = 0
 
-        rollout = bonuses.Transitions(observations, actions, successors, terminated, truncated)  # ACB 3/5
+        rollout = bonuses.Transitions(observations, actions, next_observations, terminated, truncated)  # ACB 3/5
         mixed = args.extrinsic_weight * rewards + intrinsic.reward(rollout)  # ACB 4/5: before advantages
         intrinsic.observe(rollout)  # ACB 5/5: learns, after it has scored these steps
 
         with torch.no_grad():
-            values, values_after = agent.value(observations), agent.value(successors)
+            values, values_after = agent.value(observations), agent.value(next_observations)
         ended = terminated | truncated
         advantages = advantages_of(args, mixed, values, values_after, terminated, ended)
         batch = {"observations": observations, "actions": actions, "log_probs": log_probs, "advantages": advantages}

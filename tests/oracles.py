@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# Bonuses: normalisation, RND, elliptical, E3B, counts --------------------------------------------------------------
+# Bonuses: normalization, RND, elliptical, E3B, counts --------------------------------------------------------------
 
 
 def discounted_sums(rewards: Tensor, discount: float) -> Tensor:
@@ -120,7 +120,7 @@ def sketched_product_variance(g: Tensor, f: Tensor, a: int, b: int) -> float:
 
 
 class ReleasedACB:
-    """The released code by the facts known of it (FACTS.md section 1): materialised, one backward pass a state.
+    """The released code by the facts known of it (FACTS.md section 1): materialized, one backward pass a state.
 
     Randomness (first weights, minibatches, targets) is handed in. Parameters that move no logit are left out.
     """
@@ -131,7 +131,7 @@ class ReleasedACB:
         self.ensemble = nn.Sequential(nn.BatchNorm1d(d), nn.Linear(d, members, bias=False)).to(first_weights.dtype)
         self.ensemble[1].weight.data = first_weights.clone()
         self.averaged = copy.deepcopy(self.ensemble)
-        self.optimiser = torch.optim.RMSprop(self.ensemble.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.RMSprop(self.ensemble.parameters(), lr=1e-4)
         self.updates = 0
 
     def gradients(self, observations):
@@ -147,15 +147,15 @@ class ReleasedACB:
 
     def step(self, observations, targets):
         loss = nn.functional.mse_loss(self.ensemble(self.gradients(observations)), targets)
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        self.optimiser.step()
+        self.optimizer.step()
         self.updates += 1
         keep = (self.updates - 1) / self.updates
         self.averaged[1].weight.data = self.averaged[1].weight.data * keep + self.ensemble[1].weight.data * (1 - keep)
 
     def bonus(self, observations):
-        """Of the states of one step of all environments, which batch normalisation reads together."""
+        """Of the states of one step of all environments, which batch normalization reads together."""
         with torch.no_grad():
             gradients = self.gradients_without_tape(observations)
             return self.averaged(gradients).square().max(1).values
@@ -185,23 +185,23 @@ def averaged_proximal(minibatches, first_weights, ridge):
     return torch.stack(iterates).mean(0)
 
 
-def averaged_rmsprop(minibatches, first_weights, *, step_size, pull, loss_form, averaging, rate):
+def averaged_rmsprop(minibatches, first_weights, *, learning_rate, pull, loss_form, averaging, rate):
     """torch.optim.RMSprop with autograd on the written-out loss, and the average of its iterates."""
     w = first_weights.clone().requires_grad_()
-    optimiser = torch.optim.RMSprop([w], lr=step_size)
+    optimizer = torch.optim.RMSprop([w], lr=learning_rate)
     average = first_weights.clone()
     for k, (features, targets) in enumerate(minibatches, start=1):
         errors, moved = (features @ w.T - targets).square(), (w - first_weights).square()
         mean = loss_form == "mean"
         loss = errors.mean() + pull * moved.mean() if mean else errors.mean(0).sum() + pull * moved.sum()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         share = 1 / k if averaging == "uniform" else rate
         average = average + share * (w.detach() - average)
     return average
 
 
-def standardise(features, mean, variance, epsilon):
-    """Batch normalisation written out."""
+def standardize(features, mean, variance, epsilon):
+    """Batch normalization written out."""
     return (features - mean) / (variance + epsilon).sqrt()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from optimist.training.replay import Game
+from optimist.training.playback import Game
 
 
 def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None):

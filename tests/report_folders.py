@@ -5,11 +5,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
+from optimist.config import replaced
+from optimist.reporting.style import sheet
 from optimist.reporting.tables import write_csv
 from optimist.training.presets import defaults_for
-from optimist.training.runs import write_config
+from optimist.training.runs.run import write_config
 
 SEA = replace(defaults_for("DeepSea-6"), total_steps=4000, threads=1)
 HACK = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>"
@@ -19,7 +19,7 @@ HACK = "<img src=x onerror=\"document.title='hacked'\"></script><script>document
 def write_run(folder: Path, *, steps: int = 4000, every: int = 500, height: float = 10.0, **changes) -> Path:
     """A run of ``SEA`` with ``changes``: its unique states climb to ``height``."""
     folder.mkdir(parents=True)
-    write_config(folder, replace(SEA, **changes))
+    write_config(folder, replaced(SEA, changes))
     write_csv(folder / "metrics.csv", [_row(step, steps, height) for step in range(every, steps + 1, every)])
     return folder
 
@@ -57,9 +57,8 @@ def write_study(folder: Path, claim: str = "ACB visits more states than RND") ->
 
 def write_picture(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(5, 2))
-    figure.subplots().plot([1, 2, 3], [1, 4, 9])
-    figure.savefig(path)
+    with sheet(path, 2.0, caption="A line.") as figure:
+        figure.subplots().plot([1, 2, 3], [1, 4, 9])
 
 
 def write_everything(place: Path, *, claim: str = "ACB visits more states than RND", text: str = "plain") -> list[Path]:
@@ -68,7 +67,7 @@ def write_everything(place: Path, *, claim: str = "ACB visits more states than R
     for seed, height in ((0, 18.0), (1, 21.0), (2, 20.0)):
         for bonus, share in (("acb", 1.0), ("rnd", 0.7)):
             options = {"bonus": bonus, "seed": seed, "height": share * height}
-            runs.append(write_run(place / f"free-{bonus}-{seed}", extrinsic_weight=0.0, **options))
+            runs.append(write_run(place / f"free-{bonus}-{seed}", **{"extrinsic.weight": 0.0}, **options))
             runs.append(write_run(place / f"paid-{bonus}-{seed}", **options))
         runs.append(write_run(place / f"ridge-{seed}", bonus="acb", seed=seed, height=5.0, bonus_options=("ridge=9",)))
     write_picture(runs[0] / "play" / "film_strip.png")

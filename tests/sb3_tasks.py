@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from optimist.bonuses import Observations, Transitions
+from optimist.bonuses import Bonus, Observations, Transitions
 from optimist.training.environments.deep_sea import DeepSea
 
 
@@ -17,7 +17,7 @@ class DeepSeaVecEnv(VecEnv):
     """Deep seas as stable-baselines3 wants them, each episode's return in ``infos["episode"]``."""
 
     def __init__(self, size: int, count: int):
-        self.sea = DeepSea(size, count=count)
+        self.sea = DeepSea(size, n_envs=count)
         super().__init__(count, spaces.Discrete(size * size + 1), spaces.Discrete(2))
         self.returns = np.zeros(count)
 
@@ -34,7 +34,11 @@ class DeepSeaVecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for i in np.flatnonzero(step.terminated):
             episode = {"r": float(self.returns[i]), "l": self.sea.size}
-            infos[i] = {"terminal_observation": step.successors[i], "TimeLimit.truncated": False, "episode": episode}
+            infos[i] = {
+                "terminal_observation": step.next_observations[i],
+                "TimeLimit.truncated": False,
+                "episode": episode,
+            }
             self.returns[i] = 0
         return step.observations.copy(), step.rewards.copy(), step.terminated, infos
 
@@ -54,8 +58,8 @@ class DeepSeaVecEnv(VecEnv):
         return [False] * self.num_envs
 
 
-class Recorder:
-    """A bonus that is the count of the successor, and keeps every rollout that it is given."""
+class Recorder(Bonus):
+    """A bonus that is the count after the step, and keeps every rollout that it is given."""
 
     def __init__(self):
         self.computed: list[Transitions] = []
@@ -68,9 +72,6 @@ class Recorder:
     def update(self, transitions: Transitions) -> dict[str, float]:
         self.updated.append(transitions)
         return {"loss": 0.0}
-
-    def warm_up(self, transitions: Transitions) -> None:
-        pass
 
     def state_dict(self) -> dict[str, Any]:
         return {}

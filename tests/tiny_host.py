@@ -78,8 +78,8 @@ class ActorCritic:
     def act(self, states: np.ndarray) -> np.ndarray:
         return (self._probabilities(states).cumsum(1) < self._rng.random((len(states), 1))).sum(1)
 
-    def learn(self, states, actions, rewards, successors, terminated) -> None:
-        errors = rewards + 0.95 * self.values[successors] * ~terminated - self.values[states]
+    def learn(self, states, actions, rewards, next_states, terminated) -> None:
+        errors = rewards + 0.95 * self.values[next_states] * ~terminated - self.values[states]
         steps = -self._probabilities(states)
         steps[np.arange(len(states)), actions] += 1
         np.add.at(self.logits, states, 1.0 * errors[:, None] * steps)

@@ -13,6 +13,7 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from optimist.adapters.torchrl import BonusLoss, bonus_transform
+from optimist.bonuses import Bonus
 
 
 class Counter(gymnasium.Env):
@@ -32,7 +33,7 @@ class Counter(gymnasium.Env):
         return np.full(1, self.count, np.float32), 0.0, self.count == self.length, False, {}
 
 
-class Recorder:
+class Recorder(Bonus):
     """A bonus that is the successor itself, and keeps what it was taught."""
 
     def __init__(self):
@@ -45,6 +46,12 @@ class Recorder:
     def update(self, transitions):
         self.taught.append(transitions)
         return {"mean": 1.0}
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        pass
 
 
 class DeepSea(EnvBase):

@@ -3,6 +3,13 @@
 ``optimist.bandits`` needs NumPy and Numba only; the deep-learning half is imported by name, never from here.
 """
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("optimist")
+
+def __getattr__(name: str) -> str:
+    """The version, read when it is asked for: nothing slow stands between a command and its handling of Ctrl-C."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("optimist")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

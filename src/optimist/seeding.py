@@ -1,8 +1,10 @@
-"""One integer a run, split once into named streams. Global generators are never read or set."""
+"""One integer per run, split once into named streams. Global generators are never read or set."""
 
 import hashlib
 
 import numpy as np
+
+from optimist.checks import require_seed
 
 
 def split(seed: int, name: str) -> np.random.SeedSequence:
@@ -14,8 +16,6 @@ def split(seed: int, name: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(require_seed(seed), spawn_key=tuple(np.frombuffer(digest[:16], np.uint32).tolist()))
 
 
-def require_seed(seed: int) -> int:
-    """``seed`` itself, or an error that says what a seed is."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a non-negative integer, got {seed!r}: pass e.g. seed=0")
-    return int(seed)
+def stream_seed(seed: int, name: str) -> int:
+    """An integer for the stream ``name`` of the run ``seed``, below 2^31."""
+    return int(split(seed, name).generate_state(1)[0] % 2**31)

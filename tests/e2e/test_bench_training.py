@@ -48,7 +48,7 @@ def test_both_sides_play_the_same_environments(monkeypatch, env_id):
 
     (number,) = spread_seeds(split(0, "environments"), 1)
     theirs = Pool(env_id, 4, seed=number, clip_rewards=False, options={"num_threads": 2})
-    ours = EnvPool(env_id, count=4, options={"num_threads": 2})
+    ours = EnvPool(env_id, n_envs=4, options={"num_threads": 2})
     assert np.array_equal(theirs.reset(), ours.reset(seed=0))
     rng, episodes = np.random.default_rng(0), 0
     for _ in range(660):  # DoorKey is cut after 640
@@ -59,7 +59,7 @@ def test_both_sides_play_the_same_environments(monkeypatch, env_id):
         assert np.array_equal(rewards, step.rewards)
         assert np.array_equal(dones, step.terminated | step.truncated)
         for i in np.flatnonzero(dones):
-            assert np.array_equal(infos[i]["terminal_observation"], step.successors[i])
+            assert np.array_equal(infos[i]["terminal_observation"], step.next_observations[i])
             assert infos[i]["TimeLimit.truncated"] == step.truncated[i]
             assert infos[i]["episode"]["l"] > 0
             episodes += 1

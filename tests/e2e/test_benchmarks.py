@@ -22,3 +22,23 @@ def test_figure2(tmp_path):
 def test_bandits(tmp_path):
     assert "vw --rnd 32" in smoke("bench_bandits.py", tmp_path)
     assert (tmp_path / "bandits_scaling.png").exists()
+
+
+def test_startup(tmp_path):
+    assert "ACB  warm  first decision" in smoke("bench_startup.py", tmp_path)
+    assert (tmp_path / "startup.csv").exists()
+
+
+def test_service(tmp_path):
+    assert "service, 4 clients" in smoke("bench_service.py", tmp_path)
+    assert (tmp_path / "service.md").exists()
+
+
+def test_beta(tmp_path):
+    assert "acb-rms" in smoke("bench_beta.py", tmp_path)
+    assert (tmp_path / "beta.png").exists()
+
+
+def test_recommender(tmp_path):
+    assert "| changing | acb-sgd, decay |" in smoke("bench_recommender.py", tmp_path)
+    assert (tmp_path / "recommender.csv").exists()

@@ -4,8 +4,8 @@ A command is a line in a fenced block, or a code span, that begins with ``make``
 An explanation after two spaces or ``#`` is not part of it; ``a|b`` is a choice, of which each is tried; a word in
 capitals stands for something (``PLACEHOLDERS``). ``optimist`` runs as installed, in a folder of its own, with the
 numbers of ``SMALL`` in place of its own; what is then the same runs once. Folders that it reads, or ``a/*``, are copies
-of one tiny run; for ``claims``, of a committed study. Studies are only parsed: each must be among those that a test
-called ``..._at_smoke_scale...`` runs.
+of one tiny run; for ``claims`` and ``results``, of a committed study. Studies are only parsed: each must be among those
+that a test called ``..._at_smoke_scale...`` runs.
 """
 
 import ast
@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import tyro
 
-from optimist.cli import STUDIES, Command
+from optimist.cli.commands import parse
+from optimist.studies.registry import STUDIES
 
 ROOT = Path(__file__).parents[2]
 OPTIMIST = Path(sys.executable).with_name("optimist")
@@ -30,7 +30,7 @@ PAGES = [ROOT / "README.md", ROOT / "results/README.md", *sorted((ROOT / "docs")
 PLACEHOLDERS = {"ID": "DeepSea-6", "DIR": "run", "FOLDER": "run"}
 CAPITALS = r"\b[A-Z]{2,}\b(?!=)"
 TRAIN = (
-    "--total-steps 32 --environments 4 --steps 8 --minibatches 2 --epochs 1 --warm-up-steps 8 "
+    "--total-steps 32 --n-envs 4 --steps 8 --minibatches 2 --epochs 1 --warm-up-steps 8 "
     "--checkpoint-every 32 --threads 1 --device cpu --out run"
 )
 SMALL = {
@@ -40,9 +40,10 @@ SMALL = {
     "play": "--steps 40 --games 1",
     "report": "--out page.html",
     "claims": "",
+    "results": "--no-figures",
     "theory": "",
 }
-READERS = ("resume", "play", "report", "claims")
+READERS = ("resume", "play", "report", "claims", "results")
 """The commands whose first words are folders that they read."""
 
 
@@ -106,13 +107,12 @@ RUN = {made_small(command): command for command in OURS if words_of(command)[1] 
 
 
 @pytest.mark.parametrize("command", OURS)
-def test_a_documented_command_parses_and_there_is_a_test_that_runs_it(command, monkeypatch):
+def test_a_documented_command_parses_and_there_is_a_test_that_runs_it(command):
     _, name, arguments = words_of(command)
     unknown = {word for part in arguments for word in re.findall(CAPITALS, part)}
     assert not unknown, f"what does {unknown} stand for in {command}? Write it out, or say so in PLACEHOLDERS"
-    monkeypatch.setattr(sys, "argv", ["optimist", name, *arguments])  # the defaults of train depend on --env
     if "--help" not in arguments:
-        parsed = tyro.cli(Command, args=[name, *arguments])  # exits on a wrong flag
+        parsed = parse([name, *arguments]).command  # exits on a wrong flag
     assert parsed.name in studies_tested() if name == "study" else name in SMALL, f"no small rule for {command}"
 
 
@@ -129,8 +129,11 @@ def test_a_documented_command_runs(words, tiny_run, tmp_path):
     command = RUN[words]
     name = words_of(command)[1]
     assert name in SMALL, f"{command} cannot be made small: give a rule in SMALL"
+    if "--data" in words:
+        shutil.copytree(ROOT / "examples/data", tmp_path / "examples/data")
     for folder in re.findall(r"\brun-\d\b", " ".join(words)):
-        shutil.copytree(ROOT / "results/figure2" if name == "claims" else tiny_run, tmp_path / folder)
+        source = ROOT / "results/figure2" if name in ("claims", "results") else tiny_run
+        shutil.copytree(source, tmp_path / folder / ("study" if name == "results" else ""))
     for page in PAGES_BY_COMMAND[command]:  # a snippet whose first line is `# name.py` is to be saved under that name
         for code in re.findall(r"^```python\n(# \w+\.py\n.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
             (tmp_path / code.split()[1]).write_text(code, encoding="utf-8")

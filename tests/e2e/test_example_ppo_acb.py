@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import own_bonuses
+from wanderers import Wanderer, answers
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "ppo_acb.py"
 TEXT = SCRIPT.read_text(encoding="utf-8")
 
@@ -50,7 +53,7 @@ def weights(agent):
 def test_at_weight_zero_it_is_plain_ppo_and_the_bonus_alone_moves_the_policy(loaded):
     def trained(text, **options):
         example = loaded(text)
-        args = example.Args(env="DeepSea-4", steps=1024, rollout=128, envs=2, extrinsic_weight=0.0, **options)
+        args = example.Args(env="DeepSea-4", steps=1024, rollout=128, n_envs=2, extrinsic_weight=0.0, **options)
         return weights(example.train(args, lambda line: None)[0])
 
     shortened = TEXT.replace(" + intrinsic.reward(rollout)  # ACB 4/5", "  # plain")
@@ -60,6 +63,21 @@ def test_at_weight_zero_it_is_plain_ppo_and_the_bonus_alone_moves_the_policy(loa
     assert torch.equal(trained(TEXT, weight=0.0), alone)
     assert not torch.equal(trained(TEXT, weight=1.0), alone)
     assert torch.equal(trained(TEXT, weight=1.0), trained(TEXT, weight=1.0))
+
+
+@pytest.mark.parametrize("kind", ["episodic", "counting"])
+def test_a_bonus_of_your_own_is_scored_right_in_its_loop(loaded, kind, monkeypatch):
+    own = {"episodic": own_bonuses.Revisits, "counting": own_bonuses.Census}[kind]
+    log, computed, scored = [], [], own.compute
+    monkeypatch.setattr(own, "compute", lambda self, rollout: computed.append(scored(self, rollout)) or computed[-1])
+    line = next(line for line in TEXT.splitlines() if "# ACB 1/5" in line)
+    example = loaded(TEXT.replace(line, f"    bonus = bonuses.make('own_bonuses:{kind}')"))
+    numbers = iter(range(2))
+    monkeypatch.setattr(example, "DeepSea", lambda size: Wanderer(next(numbers), log))
+    example.train(example.Args(steps=200, rollout=20, n_envs=2), lambda line: None)
+    for n, expected in answers(log, kind).items():
+        torch.testing.assert_close(torch.cat(computed)[:, n], torch.tensor(expected))
+        assert len(expected) == 100
 
 
 @pytest.mark.parametrize(("weight", "solves"), [(0.5, True), (0.0, False)])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from optimist.training.config import TrainConfig
-from optimist.training.runs import train
+from optimist.training.runs.run import train
 
 OPTIMIST = Path(sys.executable).with_name("optimist")
 SEA = TrainConfig(
-    env="DeepSea-8", bonus="acb", total_steps=256, environments=4, steps=16, minibatches=2, width=8, threads=1,
+    env="DeepSea-8", bonus="acb", total_steps=256, n_envs=4, steps=16, minibatches=2, width=8, threads=1,
     device="cpu", warm_up_steps=0,
 )  # fmt: skip
 

@@ -6,9 +6,9 @@ from PIL import Image
 
 from browser import browser
 from optimist.bonuses.observations import Discrete
-from optimist.reporting.drop import drop_at_ends
-from optimist.reporting.frames import pictures
-from optimist.reporting.player import write_player
+from optimist.reporting.play.drop import drop_at_ends
+from optimist.reporting.play.frames import pictures
+from optimist.reporting.play.player import write_player
 from played_games import saw_game
 
 TITLE = "run </script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"

@@ -33,6 +33,12 @@ def test_it_opens_from_disk_and_draws_every_chart(width, dark, report, tmp_path)
             const label = document.querySelector('.chart .xtick text');
             return [seen.backgroundColor, getComputedStyle(label).fill].map(c => Number(c.match(/\\d+/)[0]))""")
         assert (ground < 60 and ink > 180) if dark else (ground > 220 and ink < 80)
+        widest = page.run("return Math.max(...[...document.images].map(image => image.getBoundingClientRect().right))")
+        assert widest <= width  # no picture is cut
+        grounds = page.run(
+            "return [...document.querySelectorAll('figure .frame')].map(f => getComputedStyle(f).background)"
+        )
+        assert all(("rgba(0, 0, 0, 0)" in ground) == dark for ground in grounds)  # no white slab on a dark page
         assert page.screenshot(tmp_path / "report.png", full=True).stat().st_size > 50_000
 
 
@@ -56,14 +62,26 @@ def test_the_legend_shows_single_runs_and_the_numbers_are_there_to_hover(report)
         assert page.console_errors() == []
 
 
-def test_the_colours_follow_the_reader(report):
-    colour = "return document.querySelector('.chart .js-lines, .chart .js-line').style.stroke"
+def test_a_picture_is_enlarged_and_its_frame_scrolls(report):
+    with browser(report, width=390) as page:
+        page.wait_for(DRAWN)
+        frame = "document.querySelector('figure .frame')"
+        assert page.run(f"return {frame}.scrollWidth - {frame}.clientWidth") == 0
+        page.run(f"{frame}.click()")
+        assert page.run(f"return {frame}.scrollWidth - {frame}.clientWidth") > 300
+        assert page.overflow() == 0
+        page.run(f"{frame}.click()")
+        assert page.run(f"return {frame}.scrollWidth - {frame}.clientWidth") == 0
+
+
+def test_the_colors_follow_the_reader(report):
+    color = "return document.querySelector('.chart .js-lines, .chart .js-line').style.stroke"
     with browser(report) as page:
         page.wait_for(DRAWN)
-        light = page.run(colour)
+        light = page.run(color)
         scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
-        page.wait_for(f"{colour} !== '{light}'")
+        page.wait_for(f"{color} !== '{light}'")
 
 
 def test_names_and_texts_with_markup_are_shown_and_not_executed(tmp_path):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from optimist.training import checkpoints
 from optimist.training.config import TrainConfig
+from optimist.training.runs import checkpoints
 
 OPTIMIST = Path(sys.executable).with_name("optimist")
-SMALL = ("--environments", 2, "--steps", 16, "--minibatches", 2, "--width", 8, "--total-steps", 96,
+SMALL = ("--n-envs", 2, "--steps", 16, "--minibatches", 2, "--width", 8, "--total-steps", 96,
          "--checkpoint-every", 32, "--threads", 1, "--device", "cpu")  # fmt: skip
 CORRIDOR = '''
 import gymnasium
@@ -95,14 +95,19 @@ def test_an_environment_that_is_not_finite_stops_the_run_and_leaves_its_last_che
         (("--env", "DeepSee-6"), ("no environment is called 'DeepSee-6'", "DeepSea-")),
         (("--env", "DeepSea-6", "--bonus", "acbb"), ("there is no bonus 'acbb'", "did you mean 'acb'")),
         (("--env", "DeepSea-6", "--clip", -1), ("clip must be > 0",)),
-        (("--env", "DeepSea-6", "--colour", "red"), ("--colour",)),
+        (("--env", "DeepSea-6", "--seed", -1), ("seed must be a non-negative integer",)),
+        (("--env", "DeepSea-6", "--extrinsic.weight", -1), ("extrinsic.weight must be a finite number >= 0",)),
+        (("--env", "DeepSea-6", "--bonus", "none", "--bonus-options", "a=1"), ("bonus none takes no bonus_options",)),
+        (("--env", "Pendulum-v1", "--stop-at-success", 0.9), ("what a success is, and Pendulum-v1 does not say",)),
+        (("--env", "DeepSea-6", "--device", "gpu"), ("the device 'gpu' cannot be used here",)),
+        (("--env", "DeepSea-6", "--color", "red"), ("--color",)),
     ],
 )
 def test_bad_usage_exits_with_2_and_says_what_is_meant(arguments, messages, tmp_path):
     printed = optimist("train", *arguments, "--out", tmp_path / "run", code=2)
     assert all(message in printed for message in messages), printed
     assert "Traceback" not in printed
-    assert not list((tmp_path / "run").glob("*"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_in_use_and_a_file_in_its_place_are_refused(tmp_path):

@@ -3,13 +3,13 @@
 import csv
 from dataclasses import replace
 
-from optimist.training import runs
 from optimist.training.presets import defaults_for
+from optimist.training.runs import run as runs
 
 BUDGET = 25_600
 SEA = replace(
     defaults_for("DeepSea-10"),
-    environments=16,
+    n_envs=16,
     total_steps=BUDGET,
     stop_at_success=0.9,
     seed=2,

@@ -8,7 +8,9 @@ import json
 import math
 import multiprocessing
 import os
+import pickle
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,9 +22,12 @@ from pathlib import Path
 
 import pytest
 
-from optimist.training import checkpoints, runs, state_files
 from optimist.training.config import TrainConfig
-from optimist.training.runs import Interrupted
+from optimist.training.presets import train_command
+from optimist.training.runs import checkpoints
+from optimist.training.runs import run as runs
+from optimist.training.runs import serialization as state_files
+from optimist.training.runs.run import Interrupted
 
 OPTIMIST = Path(sys.executable).with_name("optimist")
 KILLS = 8
@@ -31,7 +36,7 @@ SEA = TrainConfig(  # an environment whose state is saved
     env="DeepSea-6",
     bonus="acb",
     bonus_options=("ensemble_size=8", "sketch_size=4"),
-    environments=4,
+    n_envs=4,
     steps=ROLLOUT // 4,
     epochs=1,
     minibatches=2,
@@ -44,7 +49,7 @@ SEA = TrainConfig(  # an environment whose state is saved
     device="cpu",
     threads=1,
 )
-POLE = replace(SEA, env="envpool:CartPole-v1", bonus="rnd", bonus_options=("features=16",))  # one that is restarted
+POLE = replace(SEA, env="envpool:CartPole-v1", bonus="rnd", bonus_options=("n_features=16",))  # one that is restarted
 CONFIGS = {"sea": SEA, "pole": POLE}
 
 
@@ -123,10 +128,7 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_never_been(name, tmp_p
 
 
 def flags(config):
-    for name in ("env", "bonus", "environments", "steps", "epochs", "minibatches", "learning_rate", "value_scale_rate",
-                 "width", "warm_up_steps", "total_steps", "checkpoint_every", "device", "threads", "seed"):  # fmt: skip
-        yield from (f"--{name.replace('_', '-')}", str(getattr(config, name)))
-    yield from ("--bonus-options", *config.bonus_options)
+    return shlex.split(train_command(config))[2:]
 
 
 def begun(*arguments):
@@ -141,10 +143,9 @@ def wait_for_lines(process, folder, count):
         time.sleep(0.005)
 
 
-def test_the_command_killed_and_then_interrupted(tmp_path):
-    config = replace(SEA, total_steps=90 * ROLLOUT, checkpoint_every=10 * ROLLOUT, extrinsic_weight=1.0)
-    config = replace(config, extrinsic_discount=0.99, clip_rewards=False, clip=0.2, entropy_weight=0.01)
-    config = replace(config, normalise_advantages=True, max_gradient_norm=0.5, intrinsic_memory=10)  # as DEEP_SEA
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_killed_and_then_asked_to_stop(number, tmp_path):
+    config = replace(SEA, total_steps=90 * ROLLOUT, checkpoint_every=10 * ROLLOUT)
     folder = tmp_path / "run"
     process = begun("train", *flags(config), "--out", folder)
     wait_for_lines(process, folder, 15)
@@ -152,9 +153,9 @@ def test_the_command_killed_and_then_interrupted(tmp_path):
     process.communicate()
     process = begun("resume", folder)
     wait_for_lines(process, folder, 40)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     printed, problems = process.communicate(timeout=60)
-    assert process.returncode == 0, problems
+    assert process.returncode == 128 + number, problems
     assert f"go on with  optimist resume {folder}" in printed
     assert "stopped at step" in printed
     step, _ = checkpoints.newest(folder / "checkpoints")
@@ -205,16 +206,17 @@ def interrupt():
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_an_interrupted_run_writes_a_checkpoint_and_goes_on(config, tmp_path):
     config, handler = replace(config, total_steps=10 * ROLLOUT), signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match="stopped at step 320 of 640; go on with  optimist resume"):
-        runs.train(config, tmp_path / "run", tell=stop_after(4, how=interrupt))
+    with pytest.raises(Interrupted, match="stopped at step 320 of 640; go on with  optimist resume") as stopped:
+        runs.train(config, tmp_path / "run", tell=stop_after(5, how=interrupt))
+    assert stopped.value.signal_number == signal.SIGINT
     assert signal.getsignal(signal.SIGINT) is handler
-    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 5 * ROLLOUT
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 5 * ROLLOUT  # off the schedule
     runs.resume(tmp_path / "run")
     got = rows(tmp_path / "run")
     assert [int(row["step"]) for row in got] == [ROLLOUT * k for k in range(1, 11)]
     runs.train(config, tmp_path / "whole")
     # Environments that cannot be saved restart where the run was stopped: the same up to there, another run after it.
-    same = 10 if config.env == SEA.env else 4
+    same = 10 if config.env == SEA.env else 5
     assert got[:same] == rows(tmp_path / "whole")[:same]
 
 
@@ -243,11 +245,26 @@ def test_a_second_interrupt_ends_at_once_and_loses_no_checkpoint(tmp_path):
     assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 4 * ROLLOUT
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_a_request_in_the_last_rollout_is_not_lost(number, config, tmp_path):
+    """Whoever plays several runs in one process must know of it, though this one is at its end."""
+    config = replace(config, total_steps=3 * ROLLOUT)
+    with pytest.raises(Interrupted, match="was at its end when it was asked to stop") as stopped:
+        runs.train(config, tmp_path / "run", tell=stop_after(3, how=lambda: signal.raise_signal(number)))
+    assert stopped.value.signal_number == number
+    assert pickle.loads(pickle.dumps(stopped.value)).signal_number == number
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 3 * ROLLOUT
+    runs.resume(tmp_path / "run")  # nothing is left to do, and nobody asks it to stop any more
+    runs.train(config, tmp_path / "whole")
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
 def test_a_run_that_is_killed_before_its_first_checkpoint_can_be_resumed(tmp_path, monkeypatch):
     config = replace(SEA, total_steps=3 * ROLLOUT)
     with monkeypatch.context() as patch:
-        patch.setattr(runs.Trainer, "start", lambda self: leave())
-        with pytest.raises(Stop):
+        patch.setattr(runs.Trainer, "start", lambda self: interrupt())
+        with pytest.raises(KeyboardInterrupt):
             runs.train(config, tmp_path / "run")
     runs.resume(tmp_path / "run")
     runs.train(config, tmp_path / "whole")

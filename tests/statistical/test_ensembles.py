@@ -60,13 +60,13 @@ def test_without_warm_start_targets_the_law_would_be_another(history):
 
 
 def _streams(count):
-    from optimist.bandits.streams import make_streams
+    from optimist.bandits.compiled.streams import make_streams
 
     return make_streams(np.random.SeedSequence(5), range(count))
 
 
 def test_thompson_samples_have_the_posterior_spread(history):
-    policy = LinTS(D, scale=1.0, seed=0).partial_fit(history, np.zeros(HISTORY))
+    policy = LinTS(D, beta=1.0, seed=0).partial_fit(history, np.zeros(HISTORY))
     action = np.array([[0.4, 1.0, -0.2]])
     draws = policy.scores(np.repeat(action[None], 20_000, axis=0)).ravel()
     variance = action[0] @ np.linalg.inv(np.eye(D) + history.T @ history) @ action[0]
@@ -78,7 +78,7 @@ def test_thompson_samples_have_the_posterior_spread(history):
 def test_the_rms_of_a_large_ensemble_is_the_elliptical_norm(history, kind):
     members = 20_000
     policy = ACB(D, history=kind, aggregate="rms", ensemble_size=members, beta=1.0, ridge=0.7, seed=4)
-    exact = LinUCB(D, width=1.0, ridge=0.7)
+    exact = LinUCB(D, beta=1.0, ridge=0.7)
     for learner in (policy, exact):
         learner.partial_fit(history, np.zeros(HISTORY))
     actions = np.random.default_rng(3).normal(size=(8, D))
@@ -94,7 +94,7 @@ def test_the_maximum_keeps_the_two_tail_bounds_of_lemma_1(history, members, delt
     policy = ACB(D, history="rerandomized", ensemble_size=members, beta=1.0, seed=6)
     policy.partial_fit(history, np.zeros(HISTORY))
     action = np.array([0.3, -1.0, 0.5])
-    norm = LinUCB(D, width=1.0).partial_fit(history, np.zeros(HISTORY)).bonus(action[None])[0]
+    norm = LinUCB(D, beta=1.0).partial_fit(history, np.zeros(HISTORY)).bonus(action[None])[0]
     maxima = policy.bonus(np.broadcast_to(action, (decisions, 1, D))).ravel() / norm
     # Each bound fails with probability at most delta: 5 sd of that binomial more is a false alarm in 3 million.
     allowed = decisions * delta + 5 * math.sqrt(decisions * delta * (1 - delta))

@@ -6,12 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from optimist.bonuses.acb import ACB
-from optimist.bonuses.ensemble import draw_prior, predictions, squared_deviation
+from optimist.bonuses.acb.bonus import ACB
+from optimist.bonuses.acb.config import Exact, Proximal
+from optimist.bonuses.acb.ensemble import draw_prior, predictions, squared_deviation
+from optimist.bonuses.acb.solvers.exact import ExactSolver
+from optimist.bonuses.acb.solvers.proximal import ProximalSolver
+from optimist.bonuses.acb.standardize import Unscaled
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.protocol import Transitions
-from optimist.bonuses.proximal import AveragedProximal
-from optimist.bonuses.recursive import RecursiveLeastSquares
 from oracles import elliptical_bonuses
 
 D, RIDGE = 12, 0.5
@@ -28,10 +30,12 @@ def exact_ensemble(history, members, *, seed):
     initial = [
         block.double() for block in draw_prior([torch.Size([D])], members, "gaussian", RIDGE, generator=generator)
     ]
-    solver = RecursiveLeastSquares(initial, ridge=RIDGE)
+    solver = ExactSolver(initial, Exact(ridge=RIDGE))
     for part in history.split(50):
-        solver.fit([(Dense(part), torch.randn(len(part), members, generator=generator, dtype=torch.float64))])
-    return solver.weights
+        solver.fit(
+            [(Dense(part), torch.randn(len(part), members, generator=generator, dtype=torch.float64))], Unscaled()
+        )
+    return solver.ensembles[0]
 
 
 def test_the_mean_square_of_the_exact_ensemble_is_the_elliptical_bonus():
@@ -64,7 +68,7 @@ class Fixed(nn.Module):
         return self.head(observations)
 
 
-def test_acb_with_the_recursive_solver_is_the_elliptical_bonus():
+def test_acb_with_the_exact_solver_is_the_elliptical_bonus():
     def transitions(x):
         never = torch.zeros(x.shape[:2], dtype=torch.bool)
         return Transitions(x, torch.zeros(x.shape[:2], dtype=torch.int64), x, never, never)
@@ -76,7 +80,7 @@ def test_acb_with_the_recursive_solver_is_the_elliptical_bonus():
         torch.zeros(1, D).double(),
         features="penultimate",
         statistics="none",
-        solver="recursive",
+        solver="exact",
         form="square",
         ridge=RIDGE,
         fraction=1.0,
@@ -99,21 +103,19 @@ def test_the_averaged_proximal_ensemble_has_its_derived_variance_on_a_repeated_s
     """
     members, n, ridge = 20_000, 8, 16.0
     generator = torch.Generator().manual_seed(steps)
-    solver = AveragedProximal(
+    solver = ProximalSolver(
         [block.double() for block in draw_prior([torch.Size([1])], members, "gaussian", ridge, generator=generator)],
-        ridge=ridge,
-        averaging="uniform",
-        averaging_rate=1.0,
+        Proximal(ridge=ridge),
     )
     state = Dense(torch.ones(n, 1, dtype=torch.float64))
     for _ in range(steps):
-        solver.fit([(state, torch.randn(n, members, generator=generator, dtype=torch.float64))])
+        solver.fit([(state, torch.randn(n, members, generator=generator, dtype=torch.float64))], Unscaled())
     a = ridge / (ridge + n)
     prior = sum(a**k for k in range(1, steps + 1)) / steps
     noise = [(1 - a ** (steps - j + 1)) / steps for j in range(1, steps + 1)]
     derived = prior**2 / ridge + sum(c**2 for c in noise) / n
     # Gaussian members: the sd of a sample variance is v sqrt(2/m); 5 sd, 1 in 2 million.
-    observed = squared_deviation(predictions(solver.weights, state), "rms")[0].item()
+    observed = squared_deviation(predictions(solver.ensembles[0], state), "rms")[0].item()
     assert observed == pytest.approx(derived, rel=5 * math.sqrt(2 / members))
     # and that is the elliptical bonus 1 / (ridge + n K) up to a factor of 1.2 either way, however long it runs
     assert 1 / 1.2 < derived * (ridge + n * steps) < 1.2

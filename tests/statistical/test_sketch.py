@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from optimist.bonuses.features import ArgmaxLoss, SketchFeatures
-from optimist.bonuses.features.plan import layer_taps
+from optimist.bonuses.features.per_state.plan import layer_taps
 from optimist.bonuses.features.sketch import draw, sketch_layer
 from oracles import elliptical_bonuses, sketched_product_variance, state_gradients
 
@@ -98,9 +98,9 @@ def test_the_elliptical_bonus_in_the_sketch_orders_states_as_the_exact_one():
     past, new = x[order[:200]], x[order[200:]]
     truth = torch.cat([rows.flatten(1) for rows in state_gradients(network, ArgmaxLoss(), x[order]).values()], dim=1)
     exact = elliptical_bonuses(truth[:200], truth[200:], ridge=0.1)
-    # Over 40 seeds of the projection, sides 4, 8 and 16 (48, 144 and 380 of 1,480 dimensions) gave 0.931 (sd 0.012),
+    # Over 40 seeds of the projection, sizes 4, 8 and 16 (48, 144 and 380 of 1,480 dimensions) gave 0.931 (sd 0.012),
     # 0.975 (0.005) and 0.989 (0.002). The bounds are 5 sd below: a false alarm in 3 million if another seed is taken.
-    for side, bound in ((4, 0.87), (8, 0.952), (16, 0.978)):
-        sketch = SketchFeatures(network, ArgmaxLoss(), past[:1], seed=0, side=side)
+    for size, bound in ((4, 0.87), (8, 0.952), (16, 0.978)):
+        sketch = SketchFeatures(network, ArgmaxLoss(), past[:1], seed=0, sketch_size=size)
         in_sketch = elliptical_bonuses(sketch(past).dense(), sketch(new).dense(), ridge=0.1)
         assert spearman(in_sketch, exact) > bound

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from optimist.bandits.streams import make_streams, normals, uniforms
+from optimist.bandits.compiled.streams import make_streams, normals, uniforms
 
 N = 2_000_000
 

@@ -4,14 +4,15 @@ import csv
 import re
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
-import tyro
 
-from optimist.cli import Command, ResumeCommand, TrainCommand
+from optimist.cli.commands import parse
+from optimist.cli.resume import ResumeCommand
+from optimist.cli.train import TrainCommand
+from optimist.config import leaves
 from optimist.training.config import TrainConfig
 from optimist.training.presets import defaults_for
 
@@ -62,30 +63,29 @@ def test_the_folder_is_as_told(played):
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_parses(line, monkeypatch):
+def test_every_command_parses(line):
     arguments = shlex.split(line, comments=True)
-    monkeypatch.setattr(sys, "argv", ["optimist", *arguments])  # the defaults depend on --env
-    command = tyro.cli(Command, args=arguments)
+    command = parse(arguments).command
     assert isinstance(command, TrainCommand if arguments[0] == "train" else ResumeCommand)
 
 
 def test_fields_and_files_exist():
     assert len(COMMANDS) >= 7
-    names = {field.name for field in fields(TrainConfig)}
-    assert set(re.findall(r"^\*\*`(\w+)`\*\*", TEXT, re.M)) == {"intrinsic_memory", "value_scale_rate"} <= names
+    names = set(leaves(TrainConfig()))
+    assert set(re.findall(r"^\*\*`(\w+)`\*\*", TEXT, re.M)) == {"bonus_memory_steps", "value_scale_rate"} <= names
     assert {"checkpoint_every", "unique_states_limit", "threads"} <= names & set(re.findall(r"`(\w+)`", TEXT))
-    for flag in re.findall(r"`(?:optimist train .*)?--([a-z-]+)[ `]", TEXT):
+    for flag in re.findall(r"`(?:optimist train .*)?--([a-z.-]+)[ `]", TEXT):
         assert flag.replace("-", "_") in names | {"help"}, flag
     for path in re.findall(r"`(optimist/[\w/]+\.py)`", TEXT):
         assert (PAGE.parents[1] / "src" / path).is_file(), path
 
 
 def test_the_default_is_the_papers():
-    told = {"environments": 128, "steps": 128, "epochs": 4, "entropy_weight": 0.001, "learning_rate": 1e-4}  # A.2
-    told |= {"extrinsic_discount": 0.999, "intrinsic_discount": 0.99, "activation": "leaky-relu"}  # A.2
-    rnd = {"minibatches": 4, "clip": 0.1, "gae_lambda": 0.95, "extrinsic_weight": 2.0, "intrinsic_weight": 1.0}
-    rnd |= {"value_weight": 0.5, "normalise_advantages": False, "max_gradient_norm": 0.0, "warm_up_steps": 50 * 128}
-    rnd |= {"extrinsic_episodic": True, "intrinsic_episodic": False, "value_scale_rate": 0.0, "clip_rewards": True}
+    told = {"n_envs": 128, "steps": 128, "epochs": 4, "entropy_weight": 0.001, "learning_rate": 1e-4}  # A.2
+    told |= {"extrinsic.discount": 0.999, "intrinsic.discount": 0.99, "activation": "leaky-relu"}  # A.2
+    rnd = {"minibatches": 4, "clip": 0.1, "gae_lambda": 0.95, "extrinsic.weight": 2.0, "intrinsic.weight": 1.0}
+    rnd |= {"value_weight": 0.5, "normalize_advantages": False, "max_gradient_norm": 0.0, "warm_up_steps": 50 * 128}
+    rnd |= {"extrinsic.episodic": True, "intrinsic.episodic": False, "value_scale_rate": 0.0, "clip_rewards": True}
     config = defaults_for("Breakout-v5")
     assert config == TrainConfig()
-    assert {name: getattr(config, name) for name in told | rnd} == told | rnd
+    assert leaves(config) | told | rnd == leaves(config)

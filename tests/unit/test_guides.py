@@ -62,3 +62,10 @@ def test_the_index_has_every_page():
 def test_files_that_are_named_exist(page):
     for path in re.findall(r"`((?:tests|examples|benchmarks|src)/[\w/.]+)`", page.read_text(encoding="utf-8")):
         assert (ROOT / path).exists(), path
+
+
+def test_the_files_of_one_rollout_exist_and_are_at_most_twenty():
+    page = (ROOT / "docs/reading_the_code.md").read_text(encoding="utf-8")
+    files = re.findall(r"^\| \d+ \| `([\w/.]+)`", page, re.M)
+    assert 15 <= len(files) <= 20
+    assert all((ROOT / "src/optimist" / name).exists() for name in files)

@@ -1,4 +1,4 @@
-"""A bonus by name for a host's observations and actions; a random network where the host shows no policy."""
+"""What adapters need to build: the bonus for a host, a random network if it shows no policy, the error without it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from optimist import bonuses
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.networks import linear
+from optimist.bonuses.checkpointing import seeded_generator
+from optimist.bonuses.features import Loss
+from optimist.bonuses.learned.networks import linear
 from optimist.bonuses.observations import ObservationShape
-from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.state import seeded_generator
-from optimist.training.networks import AtariTrunk, GridTrunk, MLPTrunk, make_agent
+from optimist.bonuses.protocol import Bonus, require_bonus
+from optimist.training.agent import AtariTrunk, GridTrunk, MLPTrunk, make_agent
 
 LOGITS = 16
 """Outputs of a random network. Nothing acts by them, so they need not be as many as actions."""
@@ -55,13 +56,17 @@ def bonus_for(
     actions: Actions | None,
     seed: int,
     policy_network: nn.Module | None = None,
+    loss: Loss | None = None,
     settings: Mapping[str, Any],
 ) -> Bonus:
-    """The bonus called so, or the ready one that was given. Without ``policy_network`` ACB reads a random one."""
+    """The bonus called so, or the ready one that was given. Without ``policy_network`` ACB reads a random one.
+
+    ``loss`` is that of the policy's own actions, if it is not the log-loss of one discrete action.
+    """
     if not isinstance(bonus, str):
         if settings:
             raise ValueError(f"settings {sorted(settings)} are of a bonus by name: give the ready one its own")
-        return bonus
+        return require_bonus(bonus, "a ready bonus")
     if policy_network is None:
         policy_network = random_policy(observation_shape, seed=seed)
     return bonuses.make(
@@ -70,8 +75,14 @@ def bonus_for(
         observation_shape=observation_shape,
         actions=actions,
         policy_network=policy_network,
+        loss=loss,
         **settings,
     )
+
+
+def missing_host(host: str, *, extra: str) -> ModuleNotFoundError:
+    """An error that names the extra which installs ``host``. Raise it from the ImportError that was caught."""
+    return ModuleNotFoundError(f"this adapter needs {host}: pip install 'optimist[{extra}]'", name=host)
 
 
 def _policy(shape: ObservationShape, generator: torch.Generator) -> Any:

@@ -15,24 +15,27 @@ import torch
 from torch import Tensor, nn
 
 from optimist.adapters.building import bonus_for
-from optimist.adapters.online import IntrinsicConfig
-from optimist.adapters.saving import read_state, write_state
+from optimist.adapters.files import read_state, write_state
+from optimist.adapters.intrinsic import IntrinsicConfig, dealt_out
 from optimist.adapters.spaces import action_reader, space_reader
 from optimist.bonuses.actions import DiscreteActions
-from optimist.bonuses.normalization import ReturnScale
-from optimist.bonuses.protocol import Bonus, Observations, Transitions
-from optimist.configuration import require_choice
+from optimist.bonuses.observations import Observations, unflatten_time
+from optimist.bonuses.protocol import Bonus
+from optimist.bonuses.scaling import ReturnScale
+from optimist.bonuses.transitions import Transitions
+from optimist.checks import require_choice
 
 RewardNorm = Literal["rms", "minmax", "none"]
 ObservationNorm = Literal["rms", "none"]
 KEYS = ("observations", "actions", "rewards", "terminateds", "truncateds", "next_observations")
-OURS = {"latent_dim": "features", "lr": "learning_rate", "update_proportion": "fraction"}
+OURS = {"latent_dim": "n_features", "lr": "learning_rate", "update_proportion": "fraction"}
 """What settings of theirs are called here."""
 MEANINGLESS = ("encoder_model", "weight_init")
 """What ours choose by the observation's shape."""
 SAME = 1e-5
 """Rewards of one rollout this near to each other differ by rounding only: "minmax" must not stretch it to 0 .. 1."""
 KIND = "RLeXplore reward"
+ENTRIES = {"bonus", "scale", "seed", "n_envs", "global_step"}
 
 
 class IgnoredSetting(UserWarning):
@@ -43,10 +46,10 @@ class Reward:
     """An intrinsic reward of the bonus called ``name``, or of a ready one, with RLeXplore's arguments.
 
     The k-th rewards are weighted by ``beta (1 - kappa)^k``. ``rwd_norm_type``: "rms" divides by the running deviation
-    of discounted sums (discount ``gamma``; None: of the bonuses themselves) over the last ``memory`` steps (0: all, as
-    RLeXplore), "minmax" maps a rollout to 0 .. 1. ``obs_norm_type="rms"`` takes the observation statistics of the first
-    rollout in before it is scored. ``policy_network`` is what ACB looks into; a random network otherwise. Other
-    ``settings`` are the bonus's own.
+    of discounted sums (discount ``gamma``; None: of the bonuses themselves), over the last ``memory_steps`` steps or,
+    if that is 0, over all, as RLeXplore does; "minmax" maps a rollout to 0 .. 1. ``obs_norm_type="rms"`` takes the
+    observation statistics of the first rollout in before it is scored. ACB looks into ``policy_network``, or into a
+    random network if there is none. Other ``settings`` are the bonus's own.
 
     ``batch_size`` is only kept, for hosts that draw as many samples from a replay buffer for `update`.
 
@@ -67,7 +70,7 @@ class Reward:
         *,
         seed: int = 0,
         policy_network: nn.Module | None = None,
-        memory: int = IntrinsicConfig.memory,
+        memory_steps: int = IntrinsicConfig.memory_steps,
         batch_size: int = 256,
         **settings: Any,
     ) -> None:
@@ -76,7 +79,7 @@ class Reward:
         if not 0 <= beta < float("inf") or not 0 <= kappa <= 1:
             raise ValueError(f"beta must be >= 0 and finite, and kappa in [0, 1], got {beta} and {kappa}")
         self.device, self.beta, self.kappa, self.gamma = torch.device(device), beta, kappa, gamma
-        self.rwd_norm_type, self.obs_norm_type, self.memory = rwd_norm_type, obs_norm_type, memory
+        self.rwd_norm_type, self.obs_norm_type, self.memory_steps = rwd_norm_type, obs_norm_type, memory_steps
         self.global_step, self.seed, self.batch_size = 0, seed, batch_size
         self.metrics: dict[str, float] = {}
         self._read = space_reader(_single(envs, "observation_space"))
@@ -90,6 +93,11 @@ class Reward:
             settings=translated(settings),
         )
         self._scale = self._new_scale()
+        self._n_envs = 0  # of the rollouts learned from
+        self._was_loaded = False
+
+    def __repr__(self) -> str:
+        return f"Reward({self.bonus!r}, beta={self.beta:g}, kappa={self.kappa:g}, global_step={self.global_step})"
 
     @property
     def weight(self) -> float:
@@ -107,18 +115,25 @@ class Reward:
     ) -> None:
         """Nothing: `compute` reads whole rollouts, episodes and all."""
 
+    def end_episodes(self, which: Any = None) -> None:
+        """The chosen environments, (N,) bool, or all were reset in mid-episode after the last rollout learned from."""
+        self.bonus.forget_episodes(None if which is None else torch.as_tensor(which).bool())
+
     def compute(self, samples: Mapping[str, Any], sync: bool = True) -> Tensor:
-        """The rewards (steps, envs) of a rollout, weighted and normalised; with ``sync`` it is then learned from."""
+        """The rewards (steps, envs) of a rollout, weighted and normalized; with ``sync`` it is then learned from."""
         transitions = self.transitions(samples)
+        self._take_n_envs(transitions.n_envs)
         if not sync:
-            rewards = self._normalised(self.bonus.compute(transitions).cpu()) * (1 - self.kappa)
+            rewards = self._normalized(self.bonus.compute(transitions).cpu()) * (1 - self.kappa)
         else:
-            rewards = self._normalised(self._learned_from(transitions))
+            rewards = self._normalized(self._learned_from(transitions))
         return (rewards * self.weight).to(self.device)
 
     def update(self, samples: Mapping[str, Any]) -> None:
         """Learn from a rollout: what `compute` does by itself unless ``sync=False``."""
-        self._learned_from(self.transitions(samples))
+        transitions = self.transitions(samples)
+        self._take_n_envs(transitions.n_envs)
+        self._learned_from(transitions)
 
     def transitions(self, samples: Mapping[str, Any]) -> Transitions:
         """The rollout that a dictionary holds. A key ``valid``, besides theirs, says which steps did not only reset."""
@@ -141,17 +156,27 @@ class Reward:
             "bonus": self.bonus.state_dict(),
             "scale": self._scale.state_dict(),
             "seed": self.seed,
+            "n_envs": self._n_envs,
             "global_step": self.global_step,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where ``state`` was taken. A state that does not fit raises and changes nothing."""
-        if state.keys() != self.state_dict().keys() or state["seed"] != self.seed:
-            raise ValueError(f"expected a state of a reward of seed {self.seed}, got one of {state.get('seed')}")
+        """Continue exactly where ``state`` was taken. A state that does not fit raises and changes nothing.
+
+        If the next rollout is of another number of environments, running episodes are forgotten and the scale goes on.
+        """
+        if state.keys() != ENTRIES:
+            raise ValueError(
+                f"state must have the entries {sorted(ENTRIES)}, got {sorted(state)}: "
+                f"was it saved by an {KIND} of this version?"
+            )
+        if state["seed"] != self.seed:
+            raise ValueError(f"expected a state of a reward of seed {self.seed}, got one of seed {state['seed']}")
         scale = self._new_scale()
         scale.load_state_dict(state["scale"])
         self.bonus.load_state_dict(state["bonus"])
-        self._scale, self.global_step = scale, int(state["global_step"])
+        self._scale, self._n_envs, self._was_loaded = scale, int(state["n_envs"]), True
+        self.global_step = int(state["global_step"])
 
     def save(self, path: str | Path) -> None:
         """Write the state to one file, complete or not at all."""
@@ -169,13 +194,22 @@ class Reward:
         # Without gamma the order of rewards does not matter, nor then how many environments they are from.
         self._scale.update(raw.reshape(-1, 1) if self.gamma is None else raw)
         self.metrics = self.bonus.update(transitions)
+        self._n_envs = transitions.n_envs
         self.global_step += 1
         return raw
 
-    def _normalised(self, raw: Tensor) -> Tensor:
+    def _take_n_envs(self, n_envs: int) -> None:
+        """Go on with another number of environments if these are the first steps after loading."""
+        if self._was_loaded and n_envs != self._n_envs:
+            self.bonus.forget_episodes()
+            if self.gamma is not None:
+                self._scale.load_state_dict(dealt_out(self._scale.state_dict(), n_envs))
+        self._was_loaded = False
+
+    def _normalized(self, raw: Tensor) -> Tensor:
         match self.rwd_norm_type:
             case "rms":
-                return self._scale.normalise(raw)
+                return self._scale.normalize(raw)
             case "minmax":
                 low, high = torch.aminmax(raw)
                 if high - low <= SAME * high.abs():
@@ -184,13 +218,10 @@ class Reward:
         return raw
 
     def _new_scale(self) -> ReturnScale:
-        return ReturnScale(discount=self.gamma or 0.0, memory=self.memory)
+        return ReturnScale(discount=self.gamma or 0.0, memory_steps=self.memory_steps)
 
     def _observations(self, values: Any, leading: tuple[int, ...]) -> Observations:
-        read = self._read(_rows(values, leading))
-        if isinstance(read, Tensor):
-            return read.unflatten(0, leading)
-        return {name: part.unflatten(0, leading) for name, part in read.items()}
+        return unflatten_time(self._read(_rows(values, leading)), leading)
 
     def _read_actions(self, values: Any, leading: tuple[int, ...]) -> Tensor:
         rows = _rows(values, leading)

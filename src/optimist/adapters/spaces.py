@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optimist.adapters.hosts import missing_host
+from optimist.adapters.building import missing_host
 from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions, MultiDiscreteActions
 from optimist.bonuses.observations import ObservationShape
 from optimist.bonuses.protocol import Observations

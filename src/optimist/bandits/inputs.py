@@ -1,40 +1,13 @@
-"""Checks of what users pass in. An error says what was expected, what came, what to do; nothing has changed then."""
+"""Checks of the arrays that users pass in. An error says what was expected, what came, what to do."""
 
-import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.bandits.arrays import Floats, Integers
-
-
-def require_positive(name: str, value: float, why: str) -> float:
-    """``value`` itself if it is a finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-        raise ValueError(f"{name} must be > 0, got {value!r}: {why}")
-    return float(value)
-
-
-def require_not_negative(name: str, value: float, why: str) -> float:
-    """``value`` itself if it is a finite number, 0 or above."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be >= 0, got {value!r}: {why}")
-    return float(value)
-
-
-def require_count(name: str, value: int) -> int:
-    """``value`` itself if it is a whole number, 1 or above."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")
-    return int(value)
-
-
-def require_choice(name: str, value: str, choices: Sequence[str]) -> str:
-    """``value`` itself if it is one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-    return value
+from optimist.bandits.rows import from_scipy, is_sparse, stacked
+from optimist.compiling import Floats, Integers
 
 
 def finite_array(name: str, value: ArrayLike, dtype: np.dtype) -> Floats:
@@ -57,8 +30,12 @@ def action_features(
     """The features of the actions, which of them may be played, and whether a batch of decisions was asked for.
 
     Shapes: (n, d), or (b, n, d), or a list of b arrays (n_i, d) -> x (b, n, d), allowed (b|1, n). With arms, (1, d)
-    or (b, 1, d) is a context that all arms share.
+    or (b, 1, d) is a context that all arms share. A scipy.sparse matrix (n, d), or a list of them, stays sparse.
     """
+    if is_sparse(value):
+        return _sparse([value], mask, n_features, n_arms, dtype, is_batch=False)
+    if isinstance(value, list | tuple) and any(is_sparse(rows) for rows in value):
+        return _sparse(value, mask, n_features, n_arms, dtype, is_batch=True)
     if isinstance(value, list | tuple) and len({np.shape(rows) for rows in value}) > 1:
         return _ragged(value, mask, n_features, n_arms, dtype)
     x = finite_array("X", value, dtype)
@@ -96,6 +73,36 @@ def _ragged(
     return x, allowed, True
 
 
+def _sparse(
+    value: Sequence[object],
+    mask: ArrayLike | None,
+    n_features: int,
+    n_arms: int | None,
+    dtype: np.dtype,
+    *,
+    is_batch: bool,
+) -> tuple[Floats, NDArray[np.bool_], bool]:
+    """Action sets of scipy.sparse matrices, those of different sizes filled up with rows that may not be played."""
+    if not all(is_sparse(rows) for rows in value):
+        raise ValueError("X must be a list of sparse matrices only, or of dense arrays only, got both")
+    names = [f"X[{i}]" if is_batch else "X" for i in range(len(value))]
+    sets = [from_scipy(name, rows, n_features, dtype) for name, rows in zip(names, value, strict=True)]
+    for name, rows in zip(names, sets, strict=True):
+        if not rows.n_rows:
+            raise ValueError(f"{name} must be (n_actions, {n_features}) with at least one action, got none")
+        if n_arms is not None and rows.n_rows not in (1, n_arms):
+            raise ValueError(f"{name} must have one row for each of the {n_arms} arms, or one for all: {rows.n_rows}")
+    if len({rows.n_rows for rows in sets}) > 1:
+        if mask is not None or n_arms is not None:
+            raise ValueError(
+                "a list of action sets of different sizes takes neither a mask nor arms: leave actions out of it"
+            )
+        x, real = stacked(sets)
+        return cast(Floats, x), real, True
+    x = sets[0] if len(sets) == 1 else stacked(sets)[0]
+    return cast(Floats, x), _allowed(mask, (len(sets), n_arms or x.n_rows), is_batch), is_batch
+
+
 def _allowed(mask: ArrayLike | None, shape: tuple[int, int], is_batch: bool) -> NDArray[np.bool_]:
     if mask is None:
         return np.ones((1, shape[1]), bool)
@@ -115,21 +122,43 @@ def _allowed(mask: ArrayLike | None, shape: tuple[int, int], is_batch: bool) -> 
 def samples(
     x: ArrayLike, reward: ArrayLike, arm: ArrayLike | None, n_features: int, n_arms: int | None, dtype: np.dtype
 ) -> tuple[Floats, Integers, Floats]:
-    """The samples to learn from. Shapes: x (d,) or (s, d), reward and arm () or (s,) -> (1, s, d), (1, s), (1, s)."""
-    features = finite_array("x", x, dtype)
+    """The samples to learn from. Shapes: x (d,) or (s, d), reward and arm () or (s,) -> (1, s, d), (1, s), (1, s).
+
+    A scipy.sparse matrix (s, d) stays sparse; if it has one row, the reward may be a number.
+    """
     rewards = finite_array("reward", reward, np.dtype(np.float64))
-    if features.ndim not in (1, 2) or features.shape[-1] != n_features:
-        raise ValueError(f"x must be ({n_features},) or (n, {n_features}), got shape {features.shape}")
-    if rewards.shape != features.shape[:-1]:
-        raise ValueError(
-            f"reward must have the shape {features.shape[:-1]}, one for each row of x, got {rewards.shape}"
-        )
+    if is_sparse(x):
+        rows = from_scipy("x", x, n_features, dtype)
+        shape = () if rows.n_rows == 1 and rewards.ndim == 0 else (rows.n_rows,)
+        features = cast(Floats, rows)
+    else:
+        features = finite_array("x", x, dtype)
+        if features.ndim not in (1, 2) or features.shape[-1] != n_features:
+            raise ValueError(f"x must be ({n_features},) or (n, {n_features}), got shape {features.shape}")
+        shape, features = features.shape[:-1], features.reshape(1, -1, n_features)
+    if rewards.shape != shape:
+        raise ValueError(f"reward must have the shape {shape}, one for each row of x, got {rewards.shape}")
     if (arm is None) != (n_arms is None):
         raise ValueError(f"arm must be given with n_arms and only then; got arm={_short(arm)} and n_arms={n_arms}")
-    arms = np.zeros(rewards.shape, np.int64) if arm is None else np.asarray(arm)
+    if arm is None:
+        return features, np.zeros((1, rewards.size), np.int64), rewards.reshape(1, -1)
+    arms = np.asarray(arm)
     if arms.dtype.kind not in "iu" or arms.shape != rewards.shape or (arms < 0).any() or (arms >= (n_arms or 1)).any():
         raise ValueError(f"arm must be a whole number in 0 .. {(n_arms or 1) - 1} for each row of x, got {_short(arm)}")
-    return features.reshape(1, -1, n_features), arms.reshape(1, -1).astype(np.int64), rewards.reshape(1, -1)
+    return features, arms.reshape(1, -1).astype(np.int64), rewards.reshape(1, -1)
+
+
+def sample_weights(value: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
+    """How much each sample counts, (1, s); None for all alike. ``shape`` is that of the rewards, () or (s,)."""
+    if value is None:
+        return None
+    weights = finite_array("sample_weight", value, np.dtype(np.float64))
+    if weights.shape != shape or (weights < 0).any():
+        raise ValueError(
+            f"sample_weight must be {shape} numbers >= 0, one for each reward, got {_short(value)}: "
+            "give None if all samples count alike"
+        )
+    return weights.reshape(1, -1)
 
 
 def _short(value: object) -> str:

@@ -1,16 +1,20 @@
-"""The two regression oracles of lines 4 and 6 of Algorithm 1: recursive least squares (exact), averaged SGD (scalable).
+"""The regression oracles of lines 4 and 6 of Algorithm 1: recursive least squares, and the paper's averaged SGD.
+
+The scalable one that is used by default is ``sgd.AdaptiveSGD``.
 
 Rewards and noise are regressed on the same features, so one oracle holds all targets side by side: column 0 of its
 coefficients is the reward estimate theta, the others are the noise regressors w^(1) .. w^(M).
-Letters in shapes are those of ``kernels.py``.
+Letters in shapes are those of ``compiled``.
 """
 
 from typing import Protocol
 
 import numpy as np
 
-from optimist.bandits import descent, kernels
-from optimist.bandits.arrays import Arrays, Floats, Integers
+from optimist.bandits.blocks import Block, blocks, factorized, inverse, upper_factor
+from optimist.bandits.compiled import descent, linear
+from optimist.bandits.storage import Arrays
+from optimist.compiling import Floats, Integers
 
 
 class Regression(Protocol):
@@ -26,24 +30,33 @@ class Regression(Protocol):
         """The coefficients of every target, (l, a, d, m)."""
         ...
 
+    def theta(self) -> Floats:
+        """The estimate of the rewards' coefficients, (l, a, d)."""
+        ...
+
+    def condition(self) -> Floats:
+        """The condition number of Sigma, (l, a)."""
+        ...
+
     def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
         """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
         ...
 
 
-class RecursiveLeastSquares:
-    """Exact: ``c = Sigma^-1 (ridge c_0 + sum x y)`` with ``Sigma = ridge I + sum x x'``, at O(d^2 + d m) a sample.
+class ExactLeastSquares:
+    """Exact: ``c = Sigma^-1 (ridge c_0 + sum x y)`` with ``Sigma = ridge I + sum x x'``, at O(d^2 + d m) per sample.
 
     ``P = Sigma^-1`` is kept by rank-one updates of its lower triangle, always in float64: Sherman and Morrison's
-    formula drifts in float32.
+    formula drifts in float32. A model that gets at least d samples at once learns them as one block.
     Paper: Algorithm 1, lines 4 and 6.
     """
 
     def __init__(self, initial: Floats, ridge: float):
         learners, arms, d, _ = initial.shape
+        self.ridge = ridge
         self.columns = initial
         self.inverse = np.zeros((learners, arms, d, d))
-        self.inverse[:] = np.eye(d) / ridge
+        self.inverse[..., np.arange(d), np.arange(d)] = 1 / ridge
         self.log_det = np.zeros((learners, arms))  # log det(Sigma / ridge)
 
     @property
@@ -51,19 +64,51 @@ class RecursiveLeastSquares:
         """Coefficients, inverse covariance and its determinant."""
         return {"columns": self.columns, "inverse": self.inverse, "log_det": self.log_det}
 
+    def theta(self) -> Floats:
+        """The estimate of the rewards' coefficients, (l, a, d)."""
+        return self.columns[..., 0].copy()
+
+    def condition(self) -> Floats:
+        """The condition number of Sigma, (l, a)."""
+        return condition_number(self.inverse)
+
     def elliptical_norms(self, x: Floats, arms: Integers) -> Floats:
         """``sqrt(x' Sigma^-1 x)``. Shapes: x (l|1, b, n|1, d), arms (n,) -> (l, b, n). Paper: section 2, LinUCB."""
         rows, all_arms = merge_decisions(x, arms)
-        norms = np.sqrt(kernels.squared_norms(rows, all_arms, self.inverse))
+        norms = np.sqrt(linear.squared_norms(rows, all_arms, self.inverse))
         return norms.reshape(-1, x.shape[1], arms.size)
 
     def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
         """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
-        kernels.recursive_least_squares(self.inverse, self.log_det, self.columns, x, arms, targets)
+        self.add(blocks(x, arms), x, arms, targets)
+
+    def add(self, parts: list[Block], x: Floats, arms: Integers, targets: Floats) -> None:
+        """The same, the batch being split into ``parts`` already; none stand for sample by sample."""
+        if not parts:
+            linear.recursive_least_squares(self.inverse, self.log_det, self.columns, x, arms, targets)
+        for block in parts:
+            i, places = slice(block.learner, block.learner + 1), block.places
+            if block.is_large:
+                self._add_large(block, targets[block.learner, places])
+            else:
+                rows, mine, y = x[i, places], arms[i, places], targets[i, places]
+                linear.recursive_least_squares(self.inverse[i], self.log_det[i], self.columns[i], rows, mine, y)
+
+    def _add_large(self, block: Block, targets: Floats) -> None:
+        """``Sigma += X'X``, ``c += Sigma^-1 (X'y - X'X c)``. Shapes: targets (s, m)."""
+        place = block.learner, block.arm
+        is_untrained = self.log_det[place] == 0  # then Sigma is ridge I still
+        d = block.gram.shape[0]
+        sigma = self.ridge * np.eye(d) if is_untrained else inverse(self.inverse[place])
+        _, self.inverse[place], log_det = factorized(sigma + block.gram)
+        self.log_det[place] = log_det - d * np.log(self.ridge)
+        columns = self.columns[place].astype(np.float64, copy=False)
+        error = block.rows.T @ targets - block.gram @ columns
+        self.columns[place] += (self.inverse[place] @ error).astype(self.columns.dtype, copy=False)
 
 
 class PolyakSGD:
-    """Scalable: the average of descent iterates, at O(d m) a sample and in memory; no d x d matrix exists.
+    """The paper's: the uniform average of descent iterates, at O(d m) per sample and in memory; no d x d matrix exists.
 
     The average starts at ``c_0`` with the weight ``ridge``, as the warm-start samples of Algorithm 1 do, and a
     coordinate is averaged over the samples in which it is not zero: over all of them for dense features (Polyak's
@@ -84,6 +129,14 @@ class PolyakSGD:
         """Iterates, their averages and the weight of each coordinate's average."""
         return {"iterates": self.iterates, "averages": self.columns, "weights": self.weights}
 
+    def theta(self) -> Floats:
+        """The estimate of the rewards' coefficients, (l, a, d)."""
+        return self.columns[..., 0].copy()
+
+    def condition(self) -> Floats:
+        """There is none to tell: an error that says so."""
+        raise AttributeError("solver='sgd' keeps no covariance, so it has no condition number")
+
     def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
         """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
         descent.averaged_descent(
@@ -91,46 +144,18 @@ class PolyakSGD:
         )
 
 
-class DiagonalLeastSquares:
-    """Recursive least squares that keeps only the diagonal of Sigma: O(d) a sample, exact for one-hot features.
-
-    ``k = D^-1 x / (1 + x' D^-1 x)``, ``c += k (y - x' c)``, ``D += x^2``.
-    """
-
-    def __init__(self, initial: Floats, ridge: float):
-        self.columns = initial
-        self.diagonal = np.full(initial.shape[:3], ridge, np.float64)
-
-    @property
-    def arrays(self) -> Arrays:
-        """Coefficients and the diagonal of the covariance."""
-        return {"columns": self.columns, "diagonal": self.diagonal}
-
-    def elliptical_norms(self, x: Floats, arms: Integers) -> Floats:
-        """``sqrt(x' D^-1 x)``. Shapes: x (l|1, b, n|1, d), arms (n,) -> (l, b, n)."""
-        return np.sqrt((x * x / self.diagonal[:, None, arms]).sum(-1))
-
-    def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
-        """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
-        learner = np.arange(x.shape[0])
-        for s in range(x.shape[1]):
-            row, arm = x[:, s], arms[:, s]
-            diagonal = self.diagonal[learner, arm]
-            error = targets[:, s] - np.einsum("ld,ldm->lm", row, self.columns[learner, arm])
-            gain = row / diagonal / (1 + (row * row / diagonal).sum(-1, keepdims=True))
-            self.columns[learner, arm] += np.einsum("ld,lm->ldm", gain, error).astype(self.columns.dtype)
-            self.diagonal[learner, arm] = diagonal + row * row
-
-
 class CholeskyFactor:
-    """The factor R of a covariance ``R'R = start I + sum x x'``, kept by Givens rotations at O(d^2) a sample.
+    """The factor R of a covariance ``R'R = start I + sum x x'``, kept by Givens rotations at O(d^2) per sample.
 
-    Paper: what it samples is the law of the re-randomized regressors: see ``policies/ensembles.py``.
+    With ``start = 0`` the samples may fade: ``R'R = sum decay^age x x'``. A model that gets at least d samples at once
+    learns them as one block.
+    Paper: what it samples is the law of the re-randomized regressors: see ``ensembles.RerandomizedEnsemble``.
     """
 
-    def __init__(self, learners: int, arms: int, d: int, start: float):
+    def __init__(self, learners: int, arms: int, d: int, start: float, decay: float):
         self.factor = np.zeros((learners, arms, d, d))
-        self.factor[:] = np.sqrt(start) * np.eye(d)
+        self.factor[..., np.arange(d), np.arange(d)] = np.sqrt(start)
+        self.decay = decay
 
     @property
     def arrays(self) -> Arrays:
@@ -139,7 +164,36 @@ class CholeskyFactor:
 
     def update(self, x: Floats, arms: Integers) -> None:
         """Adds samples in their order. Shapes: x (l, s, d), arms (l, s)."""
-        kernels.rotate_in(self.factor, x, arms)
+        self.add(blocks(x, arms), x, arms)
+
+    def add(self, parts: list[Block], x: Floats, arms: Integers) -> None:
+        """The same, the batch being split into ``parts`` already; none stand for sample by sample."""
+        if not parts or self.decay != 1:
+            linear.rotate_in(self.factor, x, arms, self.decay)
+            return
+        for block in parts:
+            if not (block.is_large and self._add_large(block)):
+                i, places = slice(block.learner, block.learner + 1), block.places
+                linear.rotate_in(self.factor[i], x[i, places], arms[i, places], self.decay)
+
+    def _add_large(self, block: Block) -> bool:
+        """Factorizes ``R'R + X'X``; False, and nothing done, where its conditioning would cost too many digits."""
+        factor = self.factor[block.learner, block.arm]
+        try:
+            new = upper_factor(factor.T @ factor + block.gram)
+        except np.linalg.LinAlgError:  # singular: without a ridge, and with features that depend on each other
+            return False
+        diagonal = np.diag(new)
+        if diagonal.min() < 1e-3 * diagonal.max():
+            return False
+        factor[...] = new
+        return True
+
+
+def condition_number(matrices: Floats) -> Floats:
+    """The largest eigenvalue over the smallest, of symmetric matrices given by their lower triangles."""
+    values = np.linalg.eigvalsh(matrices)
+    return values[..., -1] / values[..., 0]
 
 
 def read_columns(x: Floats, arms: Integers, columns: Floats) -> Floats:
@@ -152,7 +206,7 @@ def read_columns(x: Floats, arms: Integers, columns: Floats) -> Floats:
         rows, all_arms = x.reshape(-1, x.shape[2], d), arms
     else:  # the same columns for all decisions of the batch
         rows, all_arms = merge_decisions(x, arms)
-    answers = kernels.predictions(rows, all_arms, columns.reshape(learners * drawn, models, d, targets))
+    answers = linear.predictions(rows, all_arms, columns.reshape(learners * drawn, models, d, targets))
     return answers.reshape(learners, x.shape[1], arms.size, targets)
 
 

@@ -1,6 +1,6 @@
 """The paper's formulas: ensemble sizes, widths, tail bounds and regret bounds, each named by its place in the paper.
 
-Symbols: T ``horizon``, d ``n_features``, A ``n_actions``, ``delta`` the probability that a bound fails, ``sigma`` the
+Symbols: T ``horizon``, d ``n_features``, A ``n_actions``, ``delta`` the probability that a lemma fails, ``sigma`` the
 sub-Gaussian scale of the noise, W ``theta_norm``, B ``feature_norm``, lambda ``ridge``, M ``ensemble_size``.
 Where the paper's constants slip, the docstring says so and the valid constant stands beside it; see
 docs/deviations.md.
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from optimist.bandits.inputs import require_choice, require_count, require_positive
+from optimist.checks import require_choice, require_count, require_fraction, require_positive
 
 History = Literal["rerandomized", "incremental", "lazy"]
 
@@ -20,7 +20,7 @@ LAZY_GAMMA = math.pi * math.log(2) / 2
 
 @dataclass(frozen=True)
 class ACBParameters:
-    """What the paper prescribes for a problem, and what it then guarantees with probability ``1 - delta``."""
+    """What the paper prescribes for a problem, and what it then guarantees with probability ``1 - 2 delta``."""
 
     history: str
     ensemble_size: int
@@ -35,8 +35,32 @@ class ACBParameters:
     """How long lazy ACB holds an action, ``omega = ceil(gamma / bonus^2)``; None for the other histories."""
     regret_bound: float
     """The right-hand side of the proof, constants included, for the sufficient ensemble size."""
+    confidence: float
+    """``1 - 2 delta``: the proofs spend delta on the confidence ellipsoid (Lemma 2) and delta on the maxima of the
+    ensemble (Lemma 1). Deviation: the statements have ``1 - delta``."""
+    is_potential_covered: bool
+    """Whether ``lambda >= B^2``, for which the elliptical potential lemma holds as the proofs use it."""
+    is_vacuous: bool
+    """Whether the bound says no more than that a round costs at most ``2 W B``, or holds with no probability at all."""
     max_rerandomizations: int | None
     """How often lazy ACB may draw fresh targets; None for the other histories."""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What is to be known before the bound is believed, in sentences; empty where there is nothing."""
+        said = []
+        if not self.is_potential_covered:
+            said.append(
+                f"lambda = {self.ridge:.4g} is below B^2: the elliptical potential lemma does not cover it, so the "
+                "regret bound is not proved; with sigma = W B, which bounds smaller noise too, it is"
+            )
+        if self.confidence <= 0:
+            said.append("1 - 2 delta is not positive, so the bounds say nothing: choose delta < 0.5")
+        elif self.is_vacuous:
+            said.append(
+                "the regret bound is vacuous at this horizon: no policy can lose more than 2 W B per round anyway"
+            )
+        return tuple(said)
 
 
 def acb_parameters(
@@ -55,14 +79,13 @@ def acb_parameters(
     Paper: Proposition 1 (re-randomized), Proposition 2 (incremental; multi-armed, so d = A), Theorem 2 (lazy; fixed
     actions).
     """
-    require_choice("history", history, ("rerandomized", "incremental", "lazy"))
+    require_choice("history", history, History)
     t, d, a = (
         require_count("horizon", horizon),
         require_count("n_features", n_features),
         require_count("n_actions", n_actions),
     )
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta!r}: it is the probability that a bound fails")
+    require_fraction("delta", delta, "it is the probability that a bound fails")
     require_positive("sigma", sigma, "it is the sub-Gaussian scale of the noise")
     require_positive("theta_norm", theta_norm, "it bounds the norm of the true theta")
     require_positive("feature_norm", feature_norm, "it bounds the norm of the features")
@@ -71,11 +94,27 @@ def acb_parameters(
             f"the incremental bound is for multi-armed bandits, where n_features = n_actions; got {d} and {a}: "
             "beyond them it is the paper's open question (optimist study linear-bandits measures it)"
         )
+    try:
+        parameters = _parameters(t, d, a, delta, sigma, theta_norm, feature_norm, history)
+        if math.isfinite(parameters.beta) and math.isfinite(parameters.regret_bound):
+            return parameters
+    except (OverflowError, ZeroDivisionError):
+        pass
+    raise ValueError(
+        "the bounds are too large or too small for floating-point numbers: choose a smaller horizon, a larger delta, "
+        "or units in which sigma, theta_norm and feature_norm are of the order of 1"
+    )
+
+
+def _parameters(
+    t: int, d: int, a: int, delta: float, sigma: float, theta_norm: float, feature_norm: float, history: History
+) -> ACBParameters:
     ridge = sigma**2 / theta_norm**2
     width = confidence_width(t, d, delta, sigma, theta_norm, feature_norm, ridge)
     beta = width * math.sqrt(1 / LAZY_GAMMA) if history == "lazy" else width
     is_lazy = history == "lazy"
     sufficient = sufficient_ensemble_size(t, a, delta, history)
+    bound = regret_bound(t, d, a, delta, beta, width, ridge, feature_norm, sufficient, history)
     return ACBParameters(
         history=history,
         ensemble_size=ensemble_size(t, a, delta, history),
@@ -83,7 +122,10 @@ def acb_parameters(
         beta=beta,
         ridge=ridge,
         gamma=LAZY_GAMMA * beta**2 if is_lazy else None,
-        regret_bound=regret_bound(t, d, a, delta, beta, width, ridge, feature_norm, sufficient, history),
+        regret_bound=bound,
+        confidence=1 - 2 * delta,
+        is_potential_covered=ridge >= feature_norm**2,
+        is_vacuous=bound >= 2 * theta_norm * feature_norm * t or 2 * delta >= 1,
         max_rerandomizations=max_rerandomizations(t, d, a, delta, ridge, feature_norm) if is_lazy else None,
     )
 

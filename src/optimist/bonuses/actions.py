@@ -17,7 +17,7 @@ class Actions(Protocol):
         ...
 
     def rows_of(self, actions: Tensor) -> Tensor:
-        """A rollout's actions, checked, one row a transition. Shapes: (T, N) or (T, N, k) -> (T N, ...)."""
+        """A rollout's actions, checked, one row per transition. Shapes: (T, N) or (T, N, k) -> (T N, ...)."""
         ...
 
     def encode(self, actions: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class DiscreteActions:
 
     @property
     def width(self) -> int:
-        """One logit an action."""
+        """One logit per action."""
         return self.n
 
     def rows_of(self, actions: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class ContinuousActions:
 
     @property
     def width(self) -> int:
-        """One number a dimension."""
+        """One number per dimension."""
         return self.size
 
     def rows_of(self, actions: Tensor) -> Tensor:

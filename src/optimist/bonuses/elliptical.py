@@ -2,62 +2,84 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from optimist.bonuses.features.feature_map import FeatureMap
-from optimist.bonuses.observations import WHOLE, ObservationShape, chunks, parts_of, rows_of
-from optimist.bonuses.protocol import Transitions
-from optimist.bonuses.state import module_state, require_same_layout
-from optimist.bonuses.valid_steps import at_valid_steps, from_valid_steps
-from optimist.configuration import require_positive
+from optimist.bonuses.acb.config import DEFAULT, BonusForm, EpsilonForm, FloorOver, require_floor
+from optimist.bonuses.acb.moments import NoiseMoments, regularized_factor
+from optimist.bonuses.acb.standardize import first_rollout, make_scale
+from optimist.bonuses.checkpointing import module_state, require_same_layout, unchanged_on_error
+from optimist.bonuses.features.batch import Dense
+from optimist.bonuses.features.maps import FeatureMap, still_fits
+from optimist.bonuses.observations import Observations, ObservationShape, chunks, parts_of, rows_of, take, unnamed
+from optimist.bonuses.protocol import Bonus
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
+from optimist.checks import require_choice, require_counts, require_positive_fields
 
+EllipticalStatistics = Literal["running", "none"]
 CHUNK = 1024  # states whose features are written out at a time
 
 
 @dataclass(frozen=True)
 class EllipticalConfig:
-    """Every default of the exact elliptical bonus."""
+    """Every default of the exact elliptical bonus: those of ACB's DEFAULT, so that it is what ACB estimates.
+
+    Its features are settings of `bonuses.make`.
+    """
 
     ridge: float = 1.0
     """lambda: Sigma starts as lambda I. The ACB paper, section 2."""
-    whiten: bool = False
-    """Whether g is centred and scaled to unit variance by the statistics of everything seen. Ours."""
-    relative_floor: float = 1e-5
-    """Share of the mean variance added to every variance when whitening. Ours: an absolute floor would not whiten."""
+    statistics: EllipticalStatistics = "running"
+    """running: features are standardized by the statistics of everything seen; none: as they are."""
+    epsilon: float = DEFAULT.epsilon
+    """Added to the variance of a coordinate, as in ACB."""
+    epsilon_form: EpsilonForm = DEFAULT.epsilon_form
+    """absolute: epsilon itself; relative: epsilon times the mean variance of all coordinates."""
+    floor: FloorOver = DEFAULT.floor
+    """The coordinates whose mean variance a relative epsilon is a share of: all, or those of the same layer."""
+    form: BonusForm = DEFAULT.form
+    """width: ``sqrt(x' Sigma^-1 x)``, LinUCB's; square: without the root, as Algorithm 2, line 6."""
     largest: int = 8192
     """The largest d accepted: at 8192 dimensions the two d x d matrices in float64 have 1 GB together. Ours."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "ridge", why="with no ridge the covariance starts singular")
-        require_positive(self, "relative_floor", why="a variance may be 0")
+        require_positive_fields(self, "ridge", why="with no ridge the covariance starts singular")
+        require_positive_fields(self, "epsilon", why="a coordinate that never varied would be divided by 0")
+        require_choice("statistics", self.statistics, EllipticalStatistics)
+        require_choice("epsilon_form", self.epsilon_form, EpsilonForm)
+        require_choice("floor", self.floor, FloorOver)
+        require_floor(self.floor, self.epsilon_form)
+        require_choice("form", self.form, BonusForm)
+        require_counts(self, "largest")
 
 
 UNSKETCHED = -1
 """The seed of features that draw nothing."""
 
 
-class Elliptical:
-    """The bonus ``g' Sigma^-1 g`` of the successor, ``Sigma = ridge I + sum g g'`` over all states of past updates.
+class Elliptical(Bonus):
+    """The width ``sqrt(x' Sigma^-1 x)`` of the next state, ``Sigma = ridge I + sum x x'`` over all states of updates.
 
-    The sum is kept as a count, a mean and a scatter about the mean, so with ``whiten`` Sigma is just what it would be
-    had every past feature been whitened by the statistics of today: nothing has to be replayed when they move.
-    Memory: two (d, d) matrices in float64, twice that within an update. Time: O(n d^2) for n states, and d^3 / 3
-    for the one factorisation of an update.
+    x is the feature g standardized just as ACB does it, by the same `RunningScale`, and Sigma is made of the same raw
+    moments: what ACB's ensemble estimates by draws. When the statistics move, every past state counts in the
+    coordinates of today; no past feature is read again.
+    Memory: two (d, d) matrices in float64, more within an update. Time: O(n d^2) for n states, and d^3 / 3 for the one
+    factorization of an update.
     The feature map is given raw observations: the chosen keys of a Dict, or the tensor (n, ...) itself.
     ``features.network`` belongs to the bonus (give a copy of the policy): Sigma means something only while it is fixed.
 
-    Paper: section 2, the bonus of LinUCB, squared as in Algorithm 2.
+    Paper: section 2, the bonus of LinUCB.
     """
+
+    reads_policy = True
 
     def __init__(
         self, features: FeatureMap, observation_shape: ObservationShape, *, config: EllipticalConfig | None = None
     ):
         self.config = config or EllipticalConfig()
         self._parts = parts_of(observation_shape, channels="all")
-        self._is_dict = isinstance(observation_shape, Mapping)
         self._features = features
         d = sum(shape.numel() for shape in features.shapes)
         if d > self.config.largest:
@@ -65,41 +87,36 @@ class Elliptical:
                 f"the features have {d} dimensions, more than {self.config.largest}: the exact bonus needs a {d} x {d} "
                 "matrix; use features='sketch', or the ACB bonus, which needs none"
             )
-        self._count = 0
-        self._mean = torch.zeros(d, dtype=torch.float64)
-        self._scatter = torch.zeros(d, d, dtype=torch.float64)
-        self._factor = self._factorised()
+        self._scale = make_scale([torch.Size((d,))], features, self.config)
+        self._moments = NoiseMoments(d, 0, device=torch.device("cpu"))
+        self._factor = self._factorized()
 
+    @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
-        """``g' Sigma^-1 g`` at every successor, (T, N); changes nothing."""
+        """The bonus of every next state, (T, N); changes nothing."""
         return at_valid_steps(transitions, self._bonuses)
 
+    @torch.no_grad()
     @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
-        """Add the successors to Sigma and factorise it once; returns how many states it holds."""
-        # Into copies: whatever a feature map raises, nothing has been changed.
-        count, mean, scatter = self._count, self._mean, self._scatter.clone()
-        for g in self._dense(transitions):
-            total = count + len(g)
-            batch_mean = g.mean(0)
-            shift, centred = batch_mean - mean, g - batch_mean
-            scatter.addmm_(centred.T, centred).addr_(shift, shift, alpha=count * len(g) / total)
-            mean = mean + shift * (len(g) / total)
-            count = total
-        self._count, self._mean, self._scatter = count, mean, scatter
-        self._factor = self._factorised()
-        return {"states": float(count)}
-
-    def warm_up(self, transitions: Transitions) -> None:
-        """Nothing: Sigma is of everything seen in training."""
+        """How many states Sigma holds, after adding those of a rollout and factorizing it once; all or nothing."""
+        if not self._moments.count:
+            self._require_fitting(transitions)
+        with unchanged_on_error(self._scale):
+            moments = self._moments.copy()
+            for g in self._dense(transitions):
+                self._scale.observe(g)
+                moments.add(g.features)
+            factor = self._factorized(moments)
+        self._moments, self._factor = moments, factor
+        return {"states": float(moments.count)}
 
     def state_dict(self) -> dict[str, Any]:
-        """The count, mean and scatter of all features, the network that makes them, and the seed of its sketch."""
+        """The moments of all features, their scale, the network that makes them, and the seed of its sketch."""
         return {
             "seed": getattr(self._features, "seed", UNSKETCHED),
-            "count": self._count,
-            "mean": self._mean.clone(),
-            "scatter": self._scatter.clone(),
+            "moments": self._moments.state_dict(),
+            "scale": self._scale.state_dict(),
             "network": module_state(self._features.network),
         }
 
@@ -112,44 +129,48 @@ class Elliptical:
                 f"the state is of features sketched with seed {state['seed']}, these are of seed {own['seed']}: "
                 "build the bonus with the seed saved; nothing was changed"
             )
-        self._count = state["count"]
-        self._mean, self._scatter = state["mean"].clone(), state["scatter"].clone()
+        self._moments.load_state_dict(state["moments"])
+        self._scale.load_state_dict(state["scale"])
         self._features.network.load_state_dict(state["network"])
-        self._factor = self._factorised()
+        self._factor = self._factorized()
+
+    def __repr__(self) -> str:
+        features, config, d = type(self._features).__name__, self.config, len(self._factor)
+        sizes = f"dimensions={d}, states={self._moments.count}"
+        return f"Elliptical(features={features}, {sizes}, ridge={config.ridge}, statistics={config.statistics!r})"
 
     def _bonuses(self, transitions: Transitions) -> Tensor:
-        mean, scale = self._whitening()
-        bonuses = []
+        scale = self._scale.settled(lambda: self._dense(transitions))
+        squares = []
         for g in self._dense(transitions):
-            white = (g - mean) / scale
-            # Sigma = L L': g' Sigma^-1 g = |L^-1 g|^2.
-            bonuses.append(torch.linalg.solve_triangular(self._factor, white.T, upper=False).square().sum(0))
-        return torch.cat(bonuses).float()
+            x = scale.standardize(g).dense()
+            # Sigma = L L': x' Sigma^-1 x = |L^-1 x|^2.
+            squares.append(torch.linalg.solve_triangular(self._factor, x.T, upper=False).square().sum(0))
+        together = torch.cat(squares).float() / first_rollout(self._scale, scale)
+        return together.sqrt_() if self.config.form == "width" else together
 
-    def _dense(self, transitions: Transitions) -> Iterator[Tensor]:
-        """The features of the successors in chunks, each (at most 1024, d), float64."""
-        rows = rows_of(self._parts, transitions.next_observations)
+    def _require_fitting(self, transitions: Transitions) -> None:
+        """An error if the feature map, made for an example, does not hold for the first real states."""
+        if not still_fits(self._features, self._rows(transitions)):
+            raise ValueError(
+                "the network behaves otherwise on these states than at the example that its features were made for: "
+                "another branch is taken, or a weight is used twice; make the features with real observations as the "
+                "example; nothing was changed"
+            )
+
+    def _rows(self, transitions: Transitions) -> Observations:
+        given = transitions.next_observations
+        return unnamed(rows_of(self._parts, given), like=given)
+
+    def _dense(self, transitions: Transitions) -> Iterator[Dense]:
+        """The features of the next states in chunks of at most 1024, float64."""
+        observations = self._rows(transitions)
         for chunk in chunks(transitions.ended.numel(), CHUNK):
-            observations = {name: x[chunk] for name, x in rows.items()} if self._is_dict else rows[WHOLE][chunk]
-            g = self._features(observations).dense().detach()
+            g = self._features(take(observations, chunk)).dense().detach()
             if not bool(torch.isfinite(g).all()):
                 raise ValueError("features must be finite, got NaN or infinity: the network has diverged")
-            yield g.double()
+            yield Dense(g.double())
 
-    def _whitening(self) -> tuple[Tensor, Tensor]:
-        """What is subtracted from g and what it is divided by, each (d,): 0 and 1 unless whitening."""
-        if not self.config.whiten or self._count == 0:
-            return torch.zeros_like(self._mean), torch.ones_like(self._mean)
-        variance = self._scatter.diagonal() / self._count
-        floor = self.config.relative_floor * variance.mean()
-        deviation = (variance + floor).sqrt()
-        return self._mean, torch.where(deviation > 0, deviation, 1.0)
-
-    def _factorised(self) -> Tensor:
-        """The lower Cholesky factor of Sigma, in the space of the whitened features, (d, d)."""
-        mean, scale = self._whitening()
-        offset = self._mean - mean  # sum (g - mean)(g - mean)' = scatter + n offset offset'
-        sigma = torch.addr(self._scatter, offset, offset, alpha=self._count)
-        sigma = sigma / scale / scale.unsqueeze(1)
-        sigma.diagonal().add_(self.config.ridge)
-        return torch.linalg.cholesky(sigma)
+    def _factorized(self, moments: NoiseMoments | None = None) -> Tensor:
+        """The lower Cholesky factor of Sigma in the coordinates of today, (d, d)."""
+        return regularized_factor((moments or self._moments).gram(self._scale.today()), self.config.ridge)

@@ -1,44 +1,49 @@
 """A bonus by its name, from the same arguments whichever it is: what a command line or a study needs."""
 
-import copy
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import torch
 from torch import nn
 
 from optimist.bonuses import features
-from optimist.bonuses.acb import ACB
-from optimist.bonuses.acb_config import ACBConfig
+from optimist.bonuses.acb.auxiliary import copied
+from optimist.bonuses.acb.bonus import ACB
+from optimist.bonuses.acb.config import DEFAULT, PRESETS, ACBConfig
 from optimist.bonuses.actions import Actions
 from optimist.bonuses.combination import Product
-from optimist.bonuses.counts import HashCount, HashCountConfig
+from optimist.bonuses.counting.episodic_count import EpisodicCount, EpisodicCountConfig
+from optimist.bonuses.counting.hash_count import HashCount, HashCountConfig
+from optimist.bonuses.e3b import E3B, E3BConfig
 from optimist.bonuses.elliptical import Elliptical, EllipticalConfig
-from optimist.bonuses.episodic import E3B, E3BConfig
-from optimist.bonuses.episodic_count import EpisodicCount, EpisodicCountConfig
-from optimist.bonuses.icm import ICM, ICMConfig
-from optimist.bonuses.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
-from optimist.bonuses.observations import WHOLE, Discrete, ObservationShape, parts_of
-from optimist.bonuses.presets import DEFAULT, PRESETS
-from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.rnd import RND, RNDConfig
-from optimist.configuration import replaced, suggestion
-from optimist.seeding import require_seed
+from optimist.bonuses.features import Loss
+from optimist.bonuses.learned.icm import ICM, ICMConfig
+from optimist.bonuses.learned.inverse_dynamics import InverseDynamics, InverseDynamicsConfig
+from optimist.bonuses.learned.rnd import RND, RNDConfig
+from optimist.bonuses.observations import Discrete, Observations, ObservationShape, parts_of, unnamed
+from optimist.bonuses.protocol import Bonus, require_bonus
+from optimist.checks import require_seed
+from optimist.config import replaced, suggestion
+from optimist.own import called, imported
 
-FEATURE_SETTINGS = ("features", "side", "weighting", "loss", "logits")
+FEATURE_SETTINGS = ("features", "n_features", "sketch_size", "feature_loss", "weighting", "logits")
+PLUG_INS = "optimist.bonuses"
+"""The entry point group in which an installed package offers bonuses: ``name = package.module:factory``."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a bonus is built for. A field that a bonus needs and that is None makes an error that names it."""
+    """What a bonus is built for. A field is None if the host did not give it; `require` says so."""
 
     name: str
     seed: int
     observation_shape: ObservationShape | None
     actions: Actions | None
     policy_network: nn.Module | None
+    loss: Loss | None
+    """The loss of the policy's own action distribution; None for one discrete action, whose loss is the log-loss."""
 
     def require(self, field: str) -> Any:
         """The field's value, or an error that says which bonus needs it."""
@@ -48,13 +53,17 @@ class Task:
         return value
 
 
+Builder = Callable[[Task, Mapping[str, Any]], Bonus]
+
+
 def make(
     name: str,
     *,
-    seed: int,
+    seed: int = 0,
     observation_shape: ObservationShape | None = None,
     actions: Actions | None = None,
     policy_network: nn.Module | None = None,
+    loss: Loss | None = None,
     **settings: Any,
 ) -> Bonus:
     """The bonus called ``name``; ``settings`` replace fields of its configuration.
@@ -62,30 +71,70 @@ def make(
     ============== ================================== ===================================================
     name           needs                              settings
     ============== ================================== ===================================================
-    acb            policy_network                     those of ``ACBConfig``; preset, config, logits, loss
-    rnd            observation_shape                  those of ``RNDConfig``
-    icm            observation_shape, actions         those of ``ICMConfig``
-    elliptical     observation_shape, policy_network  those of ``EllipticalConfig``; features, side, loss ...
-    e3b            observation_shape, actions         those of ``E3BConfig`` and ``InverseDynamicsConfig``
+    acb            policy_network, unless             those of ``ACBConfig`` and of its solver; preset,
+                   features="observations"            config, logits
     count          observation_shape                  those of ``HashCountConfig``
+    e3b            observation_shape, actions         those of ``E3BConfig`` and ``InverseDynamicsConfig``
+    elliptical     observation_shape, policy_network  those of ``EllipticalConfig``; features,
+                                                      sketch_size, feature_loss, weighting, logits:
+                                                      `features.make`
     episodic-count observation_shape                  those of ``EpisodicCountConfig``
+    icm            observation_shape, actions         those of ``ICMConfig``
+    rnd            observation_shape                  those of ``RNDConfig``
+    module:factory what it asks its `Task` for        the keyword arguments of the factory
     acb*e3b        what both need                     those of both: ``acb.ridge``, ``e3b.ridge``
     ============== ================================== ===================================================
 
-    Any two names with ``*`` between them are the `Product` of both, made from the one seed: each draws from streams
-    named after itself. What a bonus does not need may be given all the same, so that one call serves every name.
+    ``package.module:factory`` is a bonus of your own: ``factory(task, **settings)`` returns a `Bonus` for the `Task`.
+    An installed package offers one under a short name, by an entry point of the group ``optimist.bonuses``. Any two
+    names with ``*`` between them are the `Product` of both, and a setting carries the name of its factor before a dot.
+    Both are made from the one seed: each draws from streams named after itself.
+    What a bonus does not need may be given all the same, so that one call serves every name.
     """
-    factors = [factor.strip() for factor in name.split("*")]
-    unknown = next((factor for factor in factors if factor not in BUILDERS), None)
-    if unknown is not None:
-        raise ValueError(f"there is no bonus {unknown!r}: {suggestion(unknown, BUILDERS)}")
-    task = Task(name, require_seed(seed), observation_shape, actions, policy_network)
+    factors = parse(name)
+    task = Task(name, require_seed(seed), observation_shape, actions, policy_network, loss)
     if len(factors) == 1:
-        return BUILDERS[factors[0]](task, settings)
-    if len(factors) > 2 or factors[0] == factors[1]:
-        raise ValueError(f"a product has two different factors, such as 'acb*e3b', got {name!r}")
+        return builder(factors[0])(task, settings)
     routed = _routed(factors, settings)
-    return Product(*(BUILDERS[factor](dataclasses.replace(task, name=factor), routed[factor]) for factor in factors))
+    return Product(*(builder(factor)(replace(task, name=factor), routed[factor]) for factor in factors))
+
+
+def parse(name: str) -> tuple[str, ...]:
+    """The one or two names that ``name`` is the product of, blanks allowed: the only reader of ``a*b``."""
+    factors = tuple(factor.strip() for factor in name.split("*"))
+    if not all(factors) or len(factors) > 2 or len(set(factors)) < len(factors):
+        raise ValueError(f"a bonus is one name or a product of two different ones, such as 'acb*e3b', got {name!r}")
+    return factors
+
+
+def names() -> list[str]:
+    """The names of all bonuses there are: our own, and those of installed packages."""
+    return sorted({*BUILDERS, *entry_points(group=PLUG_INS).names})
+
+
+def builder(name: str) -> Builder:
+    """What builds the single bonus called ``name``: one of ours, your own ``module:factory``, or an installed one."""
+    if name in BUILDERS:
+        return BUILDERS[name]
+    if ":" in name:
+        return _built_by(imported(name), f"your bonus factory {name!r}")
+    found = list(entry_points(group=PLUG_INS, name=name))
+    if not found:
+        raise ValueError(
+            f"there is no bonus {name!r}: {suggestion(name, names())}, or your own as package.module:factory"
+        )
+    if len({entry.value for entry in found}) > 1:
+        offers = " and ".join(sorted(_offer(entry) for entry in found))
+        raise ValueError(f"two packages offer a bonus {name!r}, {offers}: name one as package.module:factory")
+    return _built_by(imported(found[0].value), f"the bonus {name!r}, {_offer(found[0])},")
+
+
+def _offer(entry: EntryPoint) -> str:
+    return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name}"
+
+
+def _built_by(factory: Callable[..., Any], what: str) -> Builder:
+    return lambda task, settings: require_bonus(called(factory, task, settings=settings, what=what), what)
 
 
 def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
@@ -93,7 +142,13 @@ def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
     chosen, others = _split(settings, ("preset",))
     if chosen:
         others["config"] = _preset(chosen["preset"], others)
-    return ACB(task.require("policy_network"), example, seed=task.seed, **others)
+    network = task.policy_network if _reads_vectors(others) else task.require("policy_network")
+    return ACB(network, example, seed=task.seed, loss=task.loss, **others)
+
+
+def _reads_vectors(settings: Mapping[str, Any]) -> bool:
+    config = settings.get("config")
+    return settings.get("features", getattr(config, "features", None)) == "observations"
 
 
 def _preset(name: str, others: Mapping[str, Any]) -> ACBConfig:
@@ -123,7 +178,7 @@ def _episodic_count(task: Task, settings: Mapping[str, Any]) -> Bonus:
 
 
 def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    own, others = _split(settings, tuple(field.name for field in dataclasses.fields(E3BConfig)))
+    own, others = _split(settings, tuple(field.name for field in fields(E3BConfig)))
     config = replaced(InverseDynamicsConfig(), others, also=tuple(own))
     shape, actions = task.require("observation_shape"), task.require("actions")
     embedding = InverseDynamics(shape, actions, seed=task.seed, config=config)
@@ -133,15 +188,20 @@ def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
 def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
     chosen, others = _split(settings, FEATURE_SETTINGS)
     config = replaced(EllipticalConfig(), others, also=FEATURE_SETTINGS)
-    shape: ObservationShape = task.require("observation_shape")
-    network = copy.deepcopy(task.require("policy_network"))  # the features must not move with the policy
+    vectors, size = _reads_vectors(chosen), chosen.pop("n_features", 0)
+    if size and not vectors:
+        raise ValueError("n_features is the length of vectors with features='observations': use sketch_size instead")
+    shape: ObservationShape = (size,) if vectors and size else task.require("observation_shape")
+    # The features must not move with the policy; vectors of the caller's own need none.
+    network = nn.Identity() if vectors else copied(task.require("policy_network"))
     name = chosen.pop("features", DEFAULT.features)  # by default the very features of ACB, drawn from the same seed
-    chosen.setdefault("side", DEFAULT.sketch_size)
-    feature_map = features.make(name, network, _zeros(shape), seed=task.seed, **chosen)
+    chosen.setdefault("sketch_size", DEFAULT.sketch_size)
+    chosen.setdefault("feature_loss", DEFAULT.feature_loss)
+    feature_map = features.make(name, network, _zeros(shape), seed=task.seed, loss=task.loss, **chosen)
     return Elliptical(feature_map, shape, config=config)
 
 
-BUILDERS: dict[str, Callable[[Task, Mapping[str, Any]], Bonus]] = {
+BUILDERS: dict[str, Builder] = {
     "acb": _acb,
     "count": _count,
     "e3b": _e3b,
@@ -151,25 +211,36 @@ BUILDERS: dict[str, Callable[[Task, Mapping[str, Any]], Bonus]] = {
     "rnd": _rnd,
 }
 
+CONFIGS: dict[str, tuple[type, ...]] = {
+    "acb": (ACBConfig,),
+    "count": (HashCountConfig,),
+    "e3b": (E3BConfig, InverseDynamicsConfig),
+    "elliptical": (EllipticalConfig,),
+    "episodic-count": (EpisodicCountConfig,),
+    "icm": (ICMConfig,),
+    "rnd": (RNDConfig,),
+}
+"""The dataclasses whose fields are the settings of each bonus."""
 
-def _routed(factors: list[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+
+def _routed(factors: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The settings of every factor, by its name, which they carry before a dot."""
     routed: dict[str, dict[str, Any]] = {factor: {} for factor in factors}
     for setting, value in settings.items():
-        factor, dot, field = setting.partition(".")
-        if not dot or factor not in routed:
-            ways = " or ".join(f"{factor}.{field if dot else setting}" for factor in factors)
+        owner = max((factor for factor in factors if setting.startswith(f"{factor}.")), key=len, default=None)
+        if owner is None:
+            ways = " or ".join(f"{factor}.{setting.rpartition('.')[2]}" for factor in factors)
             raise ValueError(f"the setting {setting!r} belongs to neither factor of {'*'.join(factors)}: write {ways}")
-        routed[factor][field] = value
+        routed[owner][setting.removeprefix(f"{owner}.")] = value
     return routed
 
 
-def _zeros(shape: ObservationShape) -> torch.Tensor | dict[str, torch.Tensor]:
+def _zeros(shape: ObservationShape) -> Observations:
     zeros = {
         name: torch.zeros(1, *part.raw_shape, dtype=torch.int64 if isinstance(part, Discrete) else torch.float32)
         for name, part in parts_of(shape, channels="all").items()
     }
-    return zeros if isinstance(shape, Mapping) else zeros[WHOLE]
+    return unnamed(zeros, like=shape)
 
 
 def _split(settings: Mapping[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:

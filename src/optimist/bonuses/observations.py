@@ -1,16 +1,76 @@
-"""Observations as networks read them: images, vectors, discrete states, chosen keys of a Dict, as named float parts."""
+"""Observations, a tensor or a flat mapping of tensors: taken apart and put together, and read as named float parts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from optimist.bonuses.protocol import Observations, flatten_time
+Observations = Tensor | Mapping[str, Tensor]
+"""A batch of observations: a tensor, or a flat mapping of tensors (a Dict), all with the same leading axes."""
+WHOLE = "whole"
+"""The name of the only part of an observation that is not a Dict."""
+
+
+def named(observations: Observations) -> dict[str, Tensor]:
+    """The tensors of observations by name: those of a Dict, or the tensor itself as the ``WHOLE``."""
+    return dict(observations) if isinstance(observations, Mapping) else {WHOLE: observations}
+
+
+def unnamed(parts: Mapping[str, Tensor], *, like: object) -> Observations:
+    """The observations that ``named`` took apart: a Dict if ``like`` (observations, or their shape) is a mapping."""
+    return parts if isinstance(like, Mapping) else parts[WHOLE]
+
+
+def label(observations: str, name: str) -> str:
+    """How an error calls a part of the argument ``observations``."""
+    return observations if name == WHOLE else f"{observations}[{name!r}]"
+
+
+def map_observations(function: Callable[[Tensor], Tensor], observations: Observations) -> Observations:
+    """``function`` of the tensor, or of every tensor of a Dict."""
+    return unnamed({name: function(part) for name, part in named(observations).items()}, like=observations)
+
+
+def take(observations: Observations, index: Tensor | slice) -> Observations:
+    """The chosen entries of the first axis. Shapes: (n, ...) -> (k, ...)."""
+    return map_observations(lambda part: part[index], observations)
+
+
+def join(pieces: Sequence[Observations]) -> Observations:
+    """The observations one after the other along the first axis. Shapes: (n_k, ...) -> (sum n_k, ...)."""
+    parts = [named(piece) for piece in pieces]
+    return unnamed({name: torch.cat([part[name] for part in parts]) for name in parts[0]}, like=pieces[0])
+
+
+def flatten_time(observations: Observations) -> Observations:
+    """The time and environment axes merged into rows. Shapes: (T, N, ...) -> (T N, ...), row t N + n."""
+    return map_observations(lambda part: part.flatten(0, 1), observations)
+
+
+def unflatten_time(observations: Observations, leading: tuple[int, ...]) -> Observations:
+    """The inverse of `flatten_time`, with ``leading`` = (T, N). Shapes: (T N, ...) -> (T, N, ...)."""
+    return map_observations(lambda part: part.unflatten(0, leading), observations)
+
+
+def count(observations: Observations) -> int:
+    """n, the length of the first axis, which every tensor of a Dict must share."""
+    lengths = {name: part.shape[0] if part.ndim else 0 for name, part in named(observations).items()}
+    if not lengths or len(set(lengths.values())) > 1 or 0 in lengths.values():
+        raise ValueError(
+            "observations must be n >= 1 rows along a first batch axis, the same n in every tensor, got lengths "
+            f"{lengths}: pass (n, ...), or observation.unsqueeze(0) for a single one"
+        )
+    return next(iter(lengths.values()))
+
+
+def chunks(total: int, size: int) -> Iterator[slice]:
+    """Slices of at most ``size`` rows that cover ``total`` rows in order, so that memory does not grow with them."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
 
 SMALLEST_IMAGE = 36  # the least side on which the convolutions 8x8/4, 4x4/2, 3x3/1 leave one position
-WHOLE = "whole"  # the name of the only part of an observation that is no Dict
 
 
 @dataclass(frozen=True)
@@ -99,7 +159,7 @@ def parts_of(shape: ObservationShape, *, channels: Channels) -> dict[str, Part]:
 
     A tuple (C, H, W) with H and W of at least 36 is an image, read through convolutions; every other tuple is a vector.
     ``channels`` is how many channels of an image are read, from the last; "newest" is 3 where C is a multiple of 3
-    (colour) and 1 elsewhere (a stack of grey frames).
+    (color) and 1 elsewhere (a stack of gray frames).
     """
     if isinstance(shape, Mapping):
         if not shape:
@@ -124,15 +184,15 @@ def _part(shape: tuple[int, ...] | Discrete, channels: Channels) -> Part:
 
 
 def rows_of(parts: Mapping[str, Part], observations: Observations) -> dict[str, Tensor]:
-    """The raw parts of a rollout's observations, checked, one row a state. Shapes: (T, N, ...) -> (T N, ...)."""
+    """The raw parts of a rollout's observations, checked, one row per state. Shapes: (T, N, ...) -> (T N, ...)."""
     rows = shaped_rows({name: part.raw_shape for name, part in parts.items()}, observations)
     for name, part in parts.items():
-        part.require(_label(name), rows[name])
+        part.require(label("observations", name), rows[name])
     return rows
 
 
 def shaped_rows(shapes: Mapping[str, tuple[int, ...]], observations: Observations) -> dict[str, Tensor]:
-    """The named tensors of a rollout's observations, one row a state, or an error that says what is missing.
+    """The named tensors of a rollout's observations, one row per state, or an error that says what is missing.
 
     Shapes: (T, N, *shapes[name]) -> (T N, *shapes[name]).
     """
@@ -145,19 +205,10 @@ def shaped_rows(shapes: Mapping[str, tuple[int, ...]], observations: Observation
     for name, shape in shapes.items():
         if tuple(given[name].shape[1:]) != shape:
             raise ValueError(
-                f"{_label(name)} must have shape {_rollout_shape(shape)}, "
+                f"{label('observations', name)} must have shape {_rollout_shape(shape)}, "
                 f"got {_rollout_shape(given[name].shape[1:])}: they must be those the bonus was built for"
             )
     return {name: given[name] for name in shapes}
-
-
-def named(observations: Observations) -> dict[str, Tensor]:
-    """The tensors of an observation by name: those of a Dict, or the tensor itself as the ``WHOLE``."""
-    return {WHOLE: observations} if isinstance(observations, Tensor) else dict(observations)
-
-
-def _label(name: str) -> str:
-    return "observations" if name == WHOLE else f"observations[{name!r}]"
 
 
 def _rollout_shape(shape: Sequence[int]) -> str:
@@ -167,8 +218,3 @@ def _rollout_shape(shape: Sequence[int]) -> str:
 def read(parts: Mapping[str, Part], rows: Mapping[str, Tensor], index: Tensor | slice) -> dict[str, Tensor]:
     """The float parts of the chosen rows, each (rows, *part.shape)."""
     return {name: part.read(rows[name][index]) for name, part in parts.items()}
-
-
-def chunks(total: int, size: int) -> Iterator[slice]:
-    """Slices of at most ``size`` rows that cover ``total`` rows in order, so that memory does not grow with them."""
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))

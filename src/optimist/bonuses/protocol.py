@@ -1,187 +1,88 @@
-"""What every bonus reads (`Transitions`) and what every bonus is (`Bonus`)."""
+"""What every bonus is: `Bonus`, with the traits by which a host knows how to treat it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import is_dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
 
-Observations = Tensor | Mapping[str, Tensor]
-FLOAT32_MAX = torch.finfo(torch.float32).max
+from optimist.bonuses.observations import Observations
+from optimist.bonuses.transitions import Transitions
+from optimist.config import changed
+
+__all__ = ["METHODS", "TRAITS", "Bonus", "Observations", "Transitions", "require_bonus", "shown"]
 
 
-@dataclass(frozen=True, eq=False)
-class Transitions:
-    """T steps of N environments: ``(s_t, a_t, s_{t+1})`` and how each ended.
+class Bonus(ABC):
+    """An intrinsic reward: large where we have not learned enough about the state after a step yet.
 
-    ``next_observations[t]`` is the true successor, also where an episode ends: the final observation of the old
-    episode, never the first one of the next. Observations are a tensor or a flat mapping of tensors (a Dict).
-
-    A step is not ``valid`` where the action was ignored because the environment was only resetting, as after an episode
-    in Gymnasium's next-step autoreset: its bonus is 0 and nothing is learned from it, as if it were not there.
-
-    Shapes: observations, next_observations (T, N, ...); actions (T, N) for discrete, (T, N, k) for multi-discrete and
-    continuous ones; terminated, truncated (T, N), bool; valid (T, N), bool, or None: all are.
+    A bonus of your own is a subclass of this one, with `compute`, `update`, `state_dict` and `load_state_dict`. It says
+    by its traits what a host must know of it. The defaults are those of a life-long bonus that reads observations, each
+    state by itself. A combination has a trait if one of its two bonuses has it.
     """
 
-    observations: Observations
-    actions: Tensor
-    next_observations: Observations
-    terminated: Tensor
-    truncated: Tensor
-    valid: Tensor | None = None
+    needs_warm_up: bool = False
+    """Whether ``warm_up`` changes something: the host then plays at random for a while before training."""
+    reads_policy: bool = False
+    """Whether its features are those of the policy network: it then reads transitions on the network's device."""
+    depends_on_order: bool = False
+    """Whether a step's bonus depends on steps before it that were not learned from yet, as a count's does. A host that
+    asks step by step then shows it those steps again."""
+    is_episodic: bool = False
+    """Whether it remembers the running episodes of every environment: rollouts must then be whole and in order."""
 
-    def __post_init__(self) -> None:
-        leading = _leading_axes(self.actions)
-        for name in ("terminated", "truncated") if self.valid is None else ("terminated", "truncated", "valid"):
-            flags = getattr(self, name)
-            if not isinstance(flags, Tensor) or flags.dtype != torch.bool or flags.shape != leading:
-                raise ValueError(
-                    f"{name} must be a bool tensor of shape {tuple(leading)}, got {_described(flags)}: "
-                    "convert it with torch.as_tensor(..., dtype=torch.bool)"
-                )
-        _require_finite("actions", self.actions)
-        for name in ("observations", "next_observations"):
-            for part, value in _named(name, getattr(self, name)):
-                _require_leading(part, value, leading)
-                _require_finite(part, value)
-        _require_alike(self.observations, self.next_observations)
-
-    @property
-    def steps(self) -> int:
-        """T, the number of steps."""
-        return self.actions.shape[0]
-
-    @property
-    def environments(self) -> int:
-        """N, the number of environments."""
-        return self.actions.shape[1]
-
-    @property
-    def ended(self) -> Tensor:
-        """Whether an episode ended with the step, by termination or truncation, (T, N); never where it is not valid."""
-        ended = self.terminated | self.truncated
-        return ended if self.valid is None else ended & self.valid
-
-    @property
-    def rows(self) -> Tensor:
-        """The places ``t N + n`` of the valid steps among all, in time order, (K,)."""
-        if self.valid is None:
-            return torch.arange(self.terminated.numel())
-        return self.valid.flatten().nonzero().squeeze(1)
-
-    @cached_property
-    def only_valid(self) -> "Transitions | None":
-        """The valid steps alone, (K, 1, ...), in time order; itself where all are valid, None where none is.
-
-        Copied once, when first asked for: write into no tensor of a rollout after that, but make a new rollout.
-        """
-        if self.valid is None or bool(self.valid.all()):
-            return self
-        rows = self.rows
-        if not len(rows):
-            return None
-        return Transitions(
-            _chosen(self.observations, rows),
-            self.actions.flatten(0, 1)[rows].unsqueeze(1),
-            _chosen(self.next_observations, rows),
-            self.terminated.flatten()[rows].unsqueeze(1),
-            self.truncated.flatten()[rows].unsqueeze(1),
-        )
-
-
-class Bonus(Protocol):
-    """An intrinsic reward: large where we have not learned enough about a transition's successor yet."""
-
+    @abstractmethod
     def compute(self, transitions: Transitions) -> Tensor:
         """The bonus of every transition, (T, N). Changes nothing: two calls give one answer."""
-        ...
 
+    @abstractmethod
     def update(self, transitions: Transitions) -> dict[str, float]:
-        """Metrics of learning from a rollout; none if no step is valid. With ``warm_up`` the only mutation."""
-        ...
+        """Metrics of learning from a rollout, none if no step is valid. On an error nothing was learned."""
 
-    def warm_up(self, transitions: Transitions) -> None:
-        """Take the statistics of random play in before training: of observations alone, so nothing for most bonuses."""
-        ...
+    def warm_up(self, transitions: Transitions) -> None:  # noqa: B027 (nothing is the default)
+        """Learn the statistics of observations from random play before training; most bonuses keep none."""
 
+    def forget_episodes(self, which: Tensor | None = None) -> None:  # noqa: B027 (nothing is the default)
+        """Let the running episodes of the chosen environments, (N,) bool, or of all end here, as if they were reset.
+
+        After None the number of environments may change. A bonus that is not episodic has nothing to forget.
+        """
+
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Copies of everything that changes or a seed has drawn: tensors, numbers, strings, nested dicts."""
-        ...
 
+    @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken. A state of another layout raises and changes nothing."""
-        ...
+
+    def __repr__(self) -> str:
+        return shown(self)
 
 
-def flatten_time(observations: Observations) -> Observations:
-    """The observations with the time and environment axes merged. Shapes: (T, N, ...) -> (T N, ...), row t N + n."""
-    if isinstance(observations, Tensor):
-        return observations.flatten(0, 1)
-    return {name: value.flatten(0, 1) for name, value in observations.items()}
+def shown(configured: object, *parts: object) -> str:
+    """A class by name, what it is made of, and those fields of its ``config``, if it has one, that are not defaults."""
+    config = getattr(configured, "config", None)
+    settings = changed(config) if is_dataclass(config) and not isinstance(config, type) else {}
+    arguments = [*map(repr, parts), *(f"{name}={value!r}" for name, value in settings.items())]
+    return f"{type(configured).__name__}({', '.join(arguments)})"
 
 
-def _chosen(observations: Observations, rows: Tensor) -> Observations:
-    """The chosen rows as so many steps of one environment. Shapes: (T, N, ...), (K,) -> (K, 1, ...)."""
-    if isinstance(observations, Tensor):
-        return observations.flatten(0, 1)[rows].unsqueeze(1)
-    return {name: value.flatten(0, 1)[rows].unsqueeze(1) for name, value in observations.items()}
+TRAITS = ("needs_warm_up", "reads_policy", "depends_on_order", "is_episodic")
+METHODS = ("compute", "update", "warm_up", "forget_episodes", "state_dict", "load_state_dict")
 
 
-def _leading_axes(actions: Tensor) -> torch.Size:
-    if not isinstance(actions, Tensor) or actions.ndim < 2 or 0 in actions.shape[:2]:
+def require_bonus(candidate: Any, where: str) -> Bonus:
+    """``candidate`` itself if it has all that a bonus has; otherwise an error that says what is missing."""
+    if candidate is None:
+        raise ValueError(f"{where} must give a bonus, got None: does it return the bonus that it makes?")
+    missing = [name for name in METHODS if not callable(getattr(candidate, name, None))]
+    missing += [name for name in TRAITS if not isinstance(getattr(candidate, name, None), bool)]
+    if missing:
         raise ValueError(
-            f"actions must be a tensor (T, N) or (T, N, k) with at least one step and one environment, "
-            f"got {_described(actions)}: stack the steps of a rollout along the first axis"
+            f"{where} must give a bonus, got {type(candidate).__name__} without {', '.join(missing)}: "
+            "make it a subclass of optimist.bonuses.Bonus, which has defaults for all but compute, update, "
+            "state_dict and load_state_dict"
         )
-    return actions.shape[:2]
-
-
-def _named(name: str, observations: Observations) -> list[tuple[str, Tensor]]:
-    if isinstance(observations, Mapping):
-        if not observations:
-            raise ValueError(f"{name} is an empty mapping: it must hold at least one tensor (T, N, ...)")
-        return [(f"{name}[{key!r}]", value) for key, value in observations.items()]
-    return [(name, observations)]
-
-
-def _require_leading(name: str, value: Tensor, leading: torch.Size) -> None:
-    if not isinstance(value, Tensor) or value.shape[:2] != leading:
-        raise ValueError(
-            f"{name} must be a tensor ({leading[0]}, {leading[1]}, ...) like actions, got {_described(value)}: "
-            "axes are (time, environment, ...), and nested mappings must be flattened"
-        )
-
-
-def _require_finite(name: str, value: Tensor) -> None:
-    if value.is_complex():
-        raise ValueError(f"{name} must be real, got dtype {value.dtype}")
-    if not value.is_floating_point() or value.numel() == 0:
-        return
-    low, high = torch.aminmax(value.detach())  # NaN propagates through both; nothing of the input's size is allocated
-    if not (low >= -FLOAT32_MAX and high <= FLOAT32_MAX):
-        raise ValueError(
-            f"{name} must be finite in float32, got values from {low.item()} to {high.item()}: "
-            "look for a diverged simulator or network before this rollout; nothing was changed"
-        )
-
-
-def _require_alike(observations: Observations, successors: Observations) -> None:
-    before, after = _layout(observations), _layout(successors)
-    if before != after:
-        raise ValueError(
-            f"next_observations must have the layout of observations, {before}, got {after}: "
-            "pass the true successors, as the environment gave them"
-        )
-
-
-def _layout(observations: Observations) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
-    return {key: (tuple(value.shape), value.dtype) for key, value in _named("", observations)}
-
-
-def _described(value: object) -> str:
-    if isinstance(value, Tensor):
-        return f"a {value.dtype} tensor of shape {tuple(value.shape)}"
-    return f"{type(value).__name__}"
+    return candidate

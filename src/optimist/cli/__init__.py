@@ -1,80 +1,31 @@
-"""The command line: the only package that prints, parses or exits."""
+"""The command line: the only package that prints, parses or exits.
+
+====  ============================================================================================
+code  meaning
+====  ============================================================================================
+0     done
+1     failed: the disk, a missing package, your own code, a broken run, a bug of ours
+2     bad usage: nothing was started
+130   stopped by Ctrl-C (SIGINT); a training run has written a checkpoint
+143   stopped by SIGTERM; a training run has written a checkpoint
+====  ============================================================================================
+
+A traceback is shown for two things only: an error in your own environment or bonus, and a bug of ours. ``--debug``
+shows it always. This module imports nothing heavy, so that Ctrl-C is answered from the first moment.
+"""
 
 import sys
-from typing import Annotated
 
-try:
-    import tyro
-    from rich.console import Console
+from optimist.cli.signals import ignore_signals, leave_at_once_on_signals
 
-    from optimist.cli.bandit import BanditCommand, run_bandit
-    from optimist.cli.claims import ClaimsCommand, run_claims
-    from optimist.cli.play import PlayCommand, run_play
-    from optimist.cli.report import ReportCommand, run_report
-    from optimist.cli.study import STUDIES, StudyCommand, run_study
-    from optimist.cli.theory import TheoryCommand, run_theory
-    from optimist.cli.training import ResumeCommand, TrainCommand, run_resume, run_train
-except ModuleNotFoundError as missing:
-    sys.exit(f"optimist: the command line needs {missing.name}: install it with  pip install 'optimist[cli]'")
-
-__all__ = [
-    "STUDIES",
-    "BanditCommand",
-    "ClaimsCommand",
-    "Command",
-    "PlayCommand",
-    "ReportCommand",
-    "ResumeCommand",
-    "StudyCommand",
-    "TheoryCommand",
-    "TrainCommand",
-    "main",
-]
-
-Command = (
-    Annotated[TrainCommand, tyro.conf.subcommand("train")]
-    | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
-    | Annotated[BanditCommand, tyro.conf.subcommand("bandit")]
-    | Annotated[TheoryCommand, tyro.conf.subcommand("theory")]
-    | Annotated[StudyCommand, tyro.conf.subcommand("study")]
-    | Annotated[ClaimsCommand, tyro.conf.subcommand("claims")]
-    | Annotated[PlayCommand, tyro.conf.subcommand("play")]
-    | Annotated[ReportCommand, tyro.conf.subcommand("report")]
-)
+__all__ = ["main"]
 
 
 def main() -> None:
-    """Runs one command. Exit codes: 0 done, 1 failed, 2 bad usage."""
-    command = tyro.cli(Command, prog="optimist", description="Exploration by optimism.")  # pyrefly: ignore
-    screen = Console()
-    try:
-        match command:
-            case TrainCommand():
-                run_train(command, screen)
-            case ResumeCommand():
-                run_resume(command, screen)
-            case BanditCommand():
-                run_bandit(command, screen)
-            case TheoryCommand():
-                run_theory(command, screen)
-            case StudyCommand():
-                run_study(command, screen)
-            case ClaimsCommand():
-                run_claims(command, screen)
-            case PlayCommand():
-                run_play(command, screen)
-            case ReportCommand():
-                run_report(command, screen)
-    except (ValueError, FileExistsError) as problem:
-        _leave(screen, str(problem), 2)
-    except ModuleNotFoundError as missing:
-        _leave(screen, f"this needs {missing.name}: install it with  pip install 'optimist[all]'", 1)
-    except (OSError, ArithmeticError) as problem:
-        _leave(screen, str(problem), 1)
-    except KeyboardInterrupt:
-        _leave(screen, "interrupted", 1)
+    """Runs the command of ``sys.argv`` and exits with one of the codes above."""
+    leave_at_once_on_signals()
+    from optimist.cli.commands import execute  # slow: rich, tyro
 
-
-def _leave(screen: Console, message: str, code: int) -> None:
-    Console(stderr=True).print(f"optimist: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    code = execute(sys.argv[1:])
+    ignore_signals()
     sys.exit(code)

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from optimist.cli.console import print_line, print_table
+from optimist.cli.outputs import output_folder, require_folder
+from optimist.files import write_text
 from optimist.reporting.tables import write_csv
 
 
@@ -26,15 +27,15 @@ def run_claims(command: ClaimsCommand, screen: Console) -> None:
     """``optimist claims``."""
     from optimist.studies.claims import claim_rows, markdown
 
-    rows = claim_rows(command.folders)
-    table = Table("place", "claim", "measured", "seeds", "budget", "verdict", title=f"{len(rows)} claims")
-    for row in rows:
-        cells = (row[name] for name in ("place", "claim", "measured", "seeds", "budget", "judgement"))
-        table.add_row(*(escape(str(cell)) for cell in cells))
-    screen.print(table)
     if command.out is not None:
-        command.out.mkdir(parents=True, exist_ok=True)
-        write_csv(command.out / "claims.csv", rows)
-        (command.out / "claims.md").write_text(markdown(rows))
+        require_folder(command.out)
+    rows = claim_rows(command.folders)
+    names = ("place", "claim", "measured", "seeds", "budget", "judgement")
+    cells = [tuple(str(row[name]) for name in names) for row in rows]
+    print_table(screen, f"{len(rows)} claims", (*names[:-1], "verdict"), cells)
+    if command.out is not None:
+        with output_folder(command.out, may_overwrite=True) as folder:
+            write_csv(folder / "claims.csv", rows)
+            write_text(folder / "claims.md", markdown(rows))
         for name in ("claims.csv", "claims.md"):
-            screen.print(f"  {command.out / name}", markup=False, highlight=False, soft_wrap=True)
+            print_line(screen, f"  {command.out / name}")

@@ -7,8 +7,9 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from optimist.cli.console import print_paths
-from optimist.reporting.tables import prepare_folder
+from optimist.checks import require_counts, require_seed
+from optimist.cli.console import print_line, print_paths
+from optimist.cli.outputs import output_folder, require_folder
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,28 @@ class PlayCommand:
     out: Path | None = None
     """Where to write; the folder play in the run's folder if not given. Files of an earlier play are replaced."""
 
+    def __post_init__(self) -> None:
+        require_counts(self, "steps", "games")
+        require_seed(self.seed)
+
 
 def run_play(command: PlayCommand, screen: Console) -> None:
     """``optimist play``."""
-    from optimist.reporting.playing import write_play  # PyTorch, which the other commands do not need
-    from optimist.training.replay import replay
+    from optimist.reporting.play.playing import write_play  # PyTorch, which the other commands do not need
+    from optimist.training.playback import play_back
 
+    out = require_folder(command.out or command.folder / "play")
     with screen.status(f"playing {command.games * command.steps:,} steps") as status:
-        played = replay(
+        played = play_back(
             command.folder,
             steps=command.steps,
             seed=command.seed,
-            environments=command.games,
+            n_envs=command.games,
             greedy=command.greedy,
         )
         status.update("drawing")
-        folder = prepare_folder(command.out or command.folder / "play", may_overwrite=True)
-        drop = write_play(played, folder, title=command.folder.resolve().name)
-    screen.print(f"the bonus at the end of an episode: {drop}", markup=False, highlight=False, soft_wrap=True)
-    screen.print(f"that it drops there: {drop.judgement}", markup=False, highlight=False)
+        with output_folder(out, may_overwrite=True) as folder:
+            drop = write_play(played, folder, title=command.folder.resolve().name)
+    print_line(screen, f"the bonus at the end of an episode: {drop}")
+    print_line(screen, f"that it drops there: {drop.judgement}")
     print_paths(screen, folder)

@@ -7,6 +7,9 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from optimist.cli.console import print_line
+from optimist.cli.errors import FAILED, tell
+
 
 @dataclass(frozen=True)
 class ReportCommand:
@@ -18,8 +21,8 @@ class ReportCommand:
     """The page."""
 
 
-def run_report(command: ReportCommand, screen: Console) -> None:
-    """``optimist report``."""
+def run_report(command: ReportCommand, screen: Console) -> int:
+    """``optimist report``. A run or a study that could not be read is told, and makes the exit code 1."""
     from optimist.reporting.report import write_report
     from optimist.reporting.report.sections import counted
 
@@ -29,5 +32,11 @@ def run_report(command: ReportCommand, screen: Console) -> None:
         counted(len(contents.studies), "study", "studies"),
         counted(len(contents.problems), "note", "notes"),
     ]
-    screen.print(", ".join(found), highlight=False)
-    screen.print(f"  {command.out.resolve()}", markup=False, highlight=False, soft_wrap=True)
+    print_line(screen, ", ".join(found))
+    for problem in contents.problems:
+        print_line(screen, f"  {problem.folder}: {problem.message}")
+    print_line(screen, f"  {command.out.resolve()}")
+    broken = [str(problem.folder) for problem in contents.problems if problem.is_broken]
+    if broken:
+        tell(f"not all could be read, and the report is without it: {', '.join(broken)}")
+    return FAILED if broken else 0

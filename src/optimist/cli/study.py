@@ -1,97 +1,99 @@
 """``optimist study``: a figure of the paper, or a benchmark, with its verdicts."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from optimist.cli.console import command_line, print_paths, progress_bar
-from optimist.reporting.tables import prepare_folder, write_csv, write_record
-from optimist.studies.outcome import Outcome
-from optimist.studies.verdicts import verdict_row
+from optimist.cli.console import command_line, print_paths, print_table, progress_bar
+from optimist.cli.outputs import output_folder
+from optimist.reporting.tables import write_record
+from optimist.studies.registry import STUDIES, find_study
+from optimist.studies.study import RECORD, Session, Study, carry_out, write_outcome
 
-RECORD, FAILURES = "record.json", "failures.csv"
-
-StudyName = Literal[
-    "figure1",
-    "figure2",
-    "figure3",
-    "figure4",
-    "figure5",
-    "figure6",
-    "figure7",
-    "linear-bandits",
-    "fidelity",
-    "deepsea",
-    "frozen-lake",
-    "combination-lock",
-    "minigrid",
-    "atari",
-    "ablation",
-]
-"""The one list of studies; each is the package of `optimist.studies` of the same name."""
-STUDIES: tuple[str, ...] = get_args(StudyName)
+NAMES = "|".join(STUDIES)
 
 
 @dataclass(frozen=True)
 class StudyCommand:
     """Reproduce a figure of the paper or run a benchmark study."""
 
-    name: Annotated[StudyName, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar=NAMES)]
     """Which study."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     """Seconds, minutes, or the budget of the paper."""
+    seeds: tuple[int, ...] = ()
+    """Seeds of the runs in place of the scale's own. A study of bandits and fidelity has one; figure2 may have two, on
+    the first of which beta and learning rate are selected."""
+    bonus: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A bonus to add to every task of a study of training runs, as a further learner; may be given several times. A
+    name, package.module:factory, or a product of two; before it a label, after it options, as in
+    wide=acb,ensemble_size=512."""
     workers: int | None = None
-    """Cores to use; all of them if not given. 0 plays nothing: the training runs that are finished are judged."""
+    """Cores to use; all of them if not given. 0 trains nothing: the training runs that are finished are judged."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     runs: Path | None = None
     """The folder of another study whose training runs are used and added to; if not given, the study's own. Figures 5
     and 6 have the same runs, and share some with 3, 4 and atari."""
+    format: Literal["png", "pdf", "svg"] = "png"
+    """The format of all figures."""
     overwrite: bool = False
     """Write into the folder even if it is in use. A study of training runs goes on where it stopped without this."""
 
 
 def run_study(command: StudyCommand, screen: Console) -> None:
     """``optimist study``."""
-    package = f"optimist.studies.{command.name.replace('-', '_')}"
-    settings = import_module(f"{package}.settings").SCALES[command.scale]
-    run = import_module(f"{package}.study").run
-    trains = hasattr(settings, "jobs") or hasattr(settings, "training")
-    if command.runs is not None and not trains:
-        raise ValueError(f"{command.name} is no study of training runs, got --runs {command.runs}: leave it out")
-    least = 0 if trains else 1
-    if command.workers is not None and command.workers < least:
-        raise ValueError(f"--workers must be at least {least} for {command.name}, got {command.workers}")
+    study = find_study(command.name)
+    settings = chosen_settings(command, study)
     path = command.out or Path("runs") / f"{command.name}-{command.scale}"
     goes_on = (path / "runs").is_dir() or (command.runs is not None and (path / RECORD).is_file())
-    folder = prepare_folder(path, command.overwrite or goes_on)
     start = time.perf_counter()
-    with progress_bar(screen) as progress:
-        outcome: Outcome = run(settings, progress, command.workers, command.runs or folder)
-    seconds = time.perf_counter() - start
-    write_outcome(outcome, folder)
-    write_record(folder / RECORD, command_line(), settings, seconds)
-    table = Table("claim", "measured", "verdict", title=f"{command.name}, scale {command.scale}, {seconds:.0f} s")
-    for verdict in outcome.verdicts:
-        table.add_row(*map(escape, (verdict.claim, verdict.measured, verdict.judgement)))
-    screen.print(table)
+    with output_folder(path, may_overwrite=command.overwrite or goes_on) as folder:
+        with way_on(study), progress_bar(screen) as progress:
+            outcome = carry_out(study, settings, Session(command.runs or folder, command.workers, progress))
+        seconds = time.perf_counter() - start
+        write_outcome(outcome, folder, command.format)
+        write_record(folder / RECORD, command_line(), settings, seconds)
+    cells = [(verdict.claim, verdict.measured, verdict.judgement) for verdict in outcome.verdicts]
+    title = f"{command.name}, scale {command.scale}, {seconds:.0f} s"
+    print_table(screen, title, ("claim", "measured", "verdict"), cells)
     print_paths(screen, folder)
 
 
-def write_outcome(outcome: Outcome, folder: Path) -> None:
-    """Writes tables, verdicts, figures, and the runs that failed; an older list of these goes if none did."""
-    tables = outcome.tables | {"verdicts": [verdict_row(verdict) for verdict in outcome.verdicts]}
-    for name, rows in tables.items():
-        write_csv(folder / f"{name}.csv", rows)
-    (folder / FAILURES).unlink(missing_ok=True)
-    if outcome.failures:
-        write_csv(folder / FAILURES, outcome.failures)
-    for name, draw in outcome.figures.items():
-        draw(folder / f"{name}.png")
+@contextmanager
+def way_on(study: Study[Any]) -> Iterator[None]:
+    """When training runs are asked to stop, it is said how they go on."""
+    try:
+        yield
+    except BaseException as stopped:
+        if study.trains and (isinstance(stopped, KeyboardInterrupt) or hasattr(stopped, "signal_number")):
+            stopped.args = ("stopped; what was trained is kept: the same command goes on from there",)
+        raise
+
+
+def chosen_settings(command: StudyCommand, study: Study[Any]) -> Any:
+    """The settings that the options ask for; what cannot be is an error before anything is made."""
+    for option, value in (("--runs", command.runs), ("--bonus", " ".join(command.bonus))):
+        if value and not study.trains:
+            raise ValueError(f"{command.name} is no study of training runs, got {option} {value}: leave it out")
+    least = 0 if study.trains else 1
+    if command.workers is not None and command.workers < least:
+        raise ValueError(f"--workers must be at least {least} for {command.name}, got {command.workers}")
+    settings = study.scales[command.scale]
+    if command.seeds:
+        settings = settings.with_seeds(command.seeds)
+    if command.bonus:
+        from optimist.studies.training.runs import require_buildable
+        from optimist.studies.training.tasks import Added
+
+        settings = settings.with_learners([Added.parse(text) for text in command.bonus])
+        conditions = {(job.task, job.learner): job for job in settings.jobs() if job.learner in settings.added}
+        for job in conditions.values():
+            require_buildable(job)
+    return settings

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from rich.console import Console
-from rich.table import Table
 
 from optimist.bandits import theory
+from optimist.cli.console import print_table
 
 SYMBOLS = ("T", "d", "A", "delta", "sigma", "W", "B")
 
@@ -22,7 +22,7 @@ class TheoryCommand:
     n_actions: int = 100
     """A."""
     delta: float = 0.05
-    """The probability that a bound fails."""
+    """The probability that a lemma fails; the bounds spend it twice, so that they hold with 1 - 2 delta."""
     sigma: float = 1.0
     """The sub-Gaussian scale of the noise."""
     theta_norm: float = 1.0
@@ -42,9 +42,7 @@ def run_theory(command: TheoryCommand, screen: Console) -> None:
     ):
         columns[history] = theory.acb_parameters(**symbols | {"n_features": features, "history": history})
     title = ", ".join(f"{name} = {value:g}" for name, value in zip(SYMBOLS, symbols.values(), strict=True))
-    table = Table(
-        "", "re-randomized\nProposition 1", "incremental (d = A)\nProposition 2", "lazy\nTheorem 2", title=title
-    )
+    header = ("", "re-randomized\nProposition 1", "incremental (d = A)\nProposition 2", "lazy\nTheorem 2")
     rows: dict[str, Callable[[theory.ACBParameters], float | int | None]] = {
         "ensemble size M, as stated": lambda p: p.ensemble_size,
         "M that the proof needs": lambda p: p.sufficient_ensemble_size,
@@ -58,11 +56,14 @@ def run_theory(command: TheoryCommand, screen: Console) -> None:
             p.sufficient_ensemble_size, command.delta
         ),
         "regret at most": lambda p: p.regret_bound,
+        "with probability 1 - 2 delta": lambda p: p.confidence,
         "re-randomizations at most": lambda p: p.max_rerandomizations,
     }
-    for name, value in rows.items():
-        table.add_row(name, *(_number(value(parameters)) for parameters in columns.values()))
-    screen.print(table)
+    cells = [(name, *(_number(value(parameters)) for parameters in columns.values())) for name, value in rows.items()]
+    print_table(screen, title, header, cells)
+    for caveat in dict.fromkeys(said for parameters in columns.values() for said in parameters.caveats):
+        concerned = [history for history, parameters in columns.items() if caveat in parameters.caveats]
+        screen.print(f"Note ({', '.join(concerned)}): {caveat}.", highlight=False, soft_wrap=True)
 
 
 def _number(value: float | int | None) -> str:

@@ -1,7 +1,7 @@
 """Statistics of a handful of seeds on a handful of tasks, with rliable's definitions (Agarwal et al. 2021).
 
-``Scores`` are one array a task, its runs along the last axis; tasks may have different numbers of runs. Statistics take
-leading axes too, which hold resamples: so a bootstrap is one call.
+``Scores`` are one array per task, its runs along the last axis; tasks may differ in their number of runs. Statistics
+take leading axes too, which hold resamples: so a bootstrap is one call.
 
 rliable itself (1.2.0) brings arch, statsmodels and pandas, and does not import beside pandas 3; these are its formulas.
 """

@@ -1,7 +1,9 @@
 """Rows of numbers on disk, as CSV, and the record of the run that made them."""
 
 import csv
+import io
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import optimist
+from optimist.files import write_text
 
 Row = Mapping[str, Any]
 
@@ -18,14 +21,35 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Writes rows with the columns of the first one; floats to six significant digits."""
     if not rows:
         raise ValueError(f"no rows to write to {path}")
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    write_text(path, text.getvalue())
 
 
 def _cell(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def read_csv(path: Path) -> list[Row]:
+    """The rows of a CSV: whole numbers, other numbers (NaN is one), and everything else as text."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: _value(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def is_number(value: Any) -> bool:
+    """Whether a cell holds a finite number: not NaN, and not the empty text of a cell that was left out."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def write_record(path: Path, command: str, settings: Any, seconds: float) -> None:
@@ -37,7 +61,7 @@ def write_record(path: Path, command: str, settings: Any, seconds: float) -> Non
         "seconds": round(seconds, 1),
         "machine": {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }
-    path.write_text(json.dumps(record, indent=2) + "\n")
+    write_text(path, json.dumps(record, indent=2) + "\n")
 
 
 def prepare_folder(path: Path, may_overwrite: bool) -> Path:

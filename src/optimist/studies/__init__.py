@@ -1,1 +1,1 @@
-"""One folder a figure of the paper or a benchmark: study.py (what), settings.py (which), verdict.py (how judged)."""
+"""Studies: the paper's figures and benchmarks of our own. `study` says what one is, `registry` lists them."""

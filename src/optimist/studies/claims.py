@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optimist.reporting.tables import Row
-from optimist.studies.verdicts import Verdict, read_verdicts
+from optimist.studies.study import Verdict, read_verdicts
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ PAPER = (
     Claim("Figure 5", "without reward many agents play well; ACB is competitive with other bonuses", "figure5"),
     Claim("Figure 6", "ACB visits as many or more states than baselines in most of the games", "figure6"),
     Claim("Figure 7", "with reward ACB is at least as good as RND on most games, sometimes better", "figure7"),
-    Claim("section 5", "ACB does not perform as well as RND on Montezuma's Revenge", ""),
+    Claim("section 6", "ACB does not perform as well as RND on Montezuma's Revenge", ""),
 )
 """The empirical claims; the theorems are tested, not judged (docs/paper_map.md)."""
 OURS = "ours"
@@ -37,10 +37,11 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """What a study left: its name, the command that made it, its settings and its verdicts."""
+    """What a study left: its name, the command and the version that made it, its settings and its verdicts."""
 
     name: str
     command: str
+    version: str
     settings: Mapping[str, Any]
     verdicts: Sequence[Verdict]
 
@@ -76,7 +77,8 @@ def read_study(folder: Path) -> StudyFolder:
     except (ValueError, AttributeError) as problem:
         raise ValueError(f"{path} is not the record of a study: {problem}") from None
     name = words[2] if words[1:2] == ["study"] and len(words) > 2 else folder.name
-    return StudyFolder(name, command, settings, read_verdicts(folder / "verdicts.csv"))
+    version = str(record.get("version", "unknown"))
+    return StudyFolder(name, command, version, settings, read_verdicts(folder / "verdicts.csv"))
 
 
 def study_rows(study: StudyFolder, claim: Claim) -> list[Row]:
@@ -109,15 +111,21 @@ def budget_of(settings: Mapping[str, Any]) -> tuple[str, str]:
     training = settings.get("training", settings)
     if "tasks" in training:
         steps = spread([task["total_steps"] for task in training["tasks"]])
-        return str(len(training["seeds"])), f"{steps} steps a run"
+        return str(len(training["seeds"])), f"{steps} steps per run"
     rounds = spread([value for name, value in settings.items() if name.endswith("horizon")])
     trials = [v for name, v in settings.items() if name.endswith("trials") and not name.startswith("selection")]
-    return spread(trials), f"{rounds} rounds a trial" if rounds else ""
+    return spread(trials), f"{rounds} rounds per trial" if rounds else ""
 
 
 def spread(values: Sequence[int]) -> str:
     """The one value, or the lowest to the highest."""
     return " to ".join(f"{value:,}" for value in sorted({min(values), max(values)})) if values else ""
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """The lines of a table."""
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -127,9 +135,8 @@ def markdown(rows: Sequence[Row]) -> str:
     words = {claim.place: claim.words for claim in PAPER}
     for place in dict.fromkeys(row["place"] for row in rows):
         lines += ["", f"## {place}: {words[place]}" if place in words else "## Not claimed by the paper", ""]
-        lines += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
         mine = [row for row in rows if row["place"] == place]
-        lines += ["| " + " | ".join(str(row[column]).replace("|", "\\|") for column in columns) + " |" for row in mine]
+        lines += markdown_table(columns, [[row[column] for column in columns] for row in mine])
         commands = [command for command in dict.fromkeys(row["command"] for row in mine) if command]
         lines += ["", *(f"Made by `{command}`." for command in commands)] if commands else []
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation of one reward signal, episodic or not."""
+"""Generalized advantage estimation of one reward signal, episodic or not."""
 
 import torch
 from torch import Tensor

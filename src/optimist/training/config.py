@@ -1,14 +1,32 @@
 """`TrainConfig`: every choice of a training run and its default, which are those of RND on Atari."""
 
-import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from optimist.configuration import require_at_least, require_choice, require_positive
-from optimist.seeding import require_seed
+from optimist.checks import (
+    require_choice,
+    require_counts,
+    require_fields,
+    require_number,
+    require_positive_fields,
+    require_seed,
+)
+from optimist.config import key_values
 
 NetworkName = Literal["auto", "atari", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One of the two reward signals: the environment's own (extrinsic) or the bonus (intrinsic)."""
+
+    weight: float
+    """Weight of its advantage in the sum of both."""
+    discount: float
+    """Discount of its returns."""
+    episodic: bool
+    """Whether its returns end with the episode."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +47,15 @@ class TrainConfig:
     """Options of the environment, key=value each."""
     bonus_options: tuple[str, ...] = ()
     """Settings of the bonus, key=value each, e.g. preset=paper ensemble_size=64."""
-    extrinsic_weight: float = 2.0
-    """Weight of the extrinsic advantage; 0 is the paper's reward-free setting: rewards are only reported."""
-    intrinsic_weight: float = 1.0
-    """Weight of the intrinsic advantage."""
-    extrinsic_discount: float = 0.999
-    """gamma_E."""
-    intrinsic_discount: float = 0.99
-    """gamma_I."""
-    intrinsic_memory: int = 0
-    """Rollouts that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
-    extrinsic_episodic: bool = True
-    """Whether extrinsic returns end with the episode."""
-    intrinsic_episodic: bool = False
-    """Whether intrinsic returns end with the episode."""
+    extrinsic: Signal = Signal(weight=2.0, discount=0.999, episodic=True)
+    """The environment's reward. Weight 0 is the paper's reward-free setting: rewards are only reported."""
+    intrinsic: Signal = Signal(weight=1.0, discount=0.99, episodic=False)
+    """The bonus. Weight 0 is plain PPO."""
+    bonus_memory_steps: int = 0
+    """Steps of all environments that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
     clip_rewards: bool = True
     """Whether extrinsic rewards are clipped to -1 .. 1 for training; the raw score is reported."""
-    environments: int = 128
+    n_envs: int = 128
     """N, environments played side by side."""
     steps: int = 128
     """T, steps of every environment in a rollout."""
@@ -53,19 +63,21 @@ class TrainConfig:
     """Passes over a rollout."""
     minibatches: int = 4
     """Parts of a rollout in a pass."""
+    untrained: bool = False
+    """Whether the policy stays as it was drawn: nothing updates it. The bonus is still computed and trained."""
     learning_rate: float = 1e-4
     """Adam's step size."""
     clip: float = 0.1
     """The range of PPO's probability ratio."""
     gae_lambda: float = 0.95
-    """lambda of generalised advantage estimation."""
+    """lambda of generalized advantage estimation."""
     entropy_weight: float = 0.001
     """Weight of the policy's entropy."""
     value_weight: float = 0.5
     """Weight of each value head's mean squared error."""
     value_scale_rate: float = 0.0
     """How far the units of the value heads move towards the moments of a rollout's returns (PopArt); 0: they stay 1."""
-    normalise_advantages: bool = False
+    normalize_advantages: bool = False
     """Whether advantages of a minibatch are brought to mean 0 and deviation 1."""
     max_gradient_norm: float = 0.0
     """Gradients are scaled down to this norm; 0 leaves them."""
@@ -87,53 +99,36 @@ class TrainConfig:
     """Threads of PyTorch; 0 takes all cores. Another number may change the last bits."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "bonus", "".join(self.bonus.split()))  # "acb * e3b" is "acb*e3b"
         require_seed(self.seed)
         require_choice("network", self.network, NetworkName)
         require_choice("activation", self.activation, Activation)
-        require_at_least(
-            1, self, "total_steps", "environments", "steps", "epochs", "minibatches", "width", "checkpoint_every"
-        )
-        require_at_least(
-            0, self, "extrinsic_weight", "intrinsic_weight", "entropy_weight", "value_weight", "max_gradient_norm",
-            "warm_up_steps", "threads", "intrinsic_memory",
-        )  # fmt: skip
-        require_positive(self, "learning_rate", "clip")
-        for name in ("extrinsic_discount", "intrinsic_discount", "gae_lambda", "value_scale_rate"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)}")
-        if not 0 <= self.stop_at_success <= 1:
-            raise ValueError(f"stop_at_success must lie in [0, 1], got {self.stop_at_success}: it is a share")
-        if self.intrinsic_discount == 1:
-            raise ValueError("intrinsic_discount must be below 1: bonuses are scaled by their discounted sums")
+        require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
+        require_counts(self, "warm_up_steps", "threads", "bonus_memory_steps", "unique_states_limit", least=0)
+        require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
+        require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
+        require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")
+        require_positive_fields(self, "learning_rate", "clip")
+        for name, signal in (("extrinsic", self.extrinsic), ("intrinsic", self.intrinsic)):
+            require_number(f"{name}.weight", signal.weight, least=0)
+            require_number(f"{name}.discount", signal.discount, least=0, most=1)
+        if self.intrinsic.discount == 1:
+            raise ValueError("intrinsic.discount must be below 1, got 1: bonuses are scaled by their discounted sums")
         if self.rollout_steps < self.minibatches:
             raise ValueError(f"a rollout of {self.rollout_steps} steps has no {self.minibatches} minibatches")
-        if not self.explores and self.extrinsic_weight == 0:
+        if not self.explores and self.extrinsic.weight == 0:
             raise ValueError("with bonus none and extrinsic weight 0 there is nothing to learn from: choose a bonus")
+        if self.bonus == "none" and self.bonus_options:
+            raise ValueError(f"bonus none takes no bonus_options, got {' '.join(self.bonus_options)}: choose a bonus")
         key_values("env_options", self.env_options)
         key_values("bonus_options", self.bonus_options)
 
     @property
     def explores(self) -> bool:
         """Whether there is a bonus."""
-        return self.bonus != "none" and self.intrinsic_weight > 0
+        return self.bonus != "none" and self.intrinsic.weight > 0
 
     @property
     def rollout_steps(self) -> int:
         """Steps of all environments in a rollout, T N."""
-        return self.environments * self.steps
-
-
-def key_values(name: str, texts: tuple[str, ...]) -> dict[str, Any]:
-    """The mapping that texts ``key=value`` write: a value is read as JSON where it is JSON, else as it stands."""
-    result: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise ValueError(f"{name} must be written key=value, got {text!r}")
-        if key in result:
-            raise ValueError(f"{name} gives {key} twice: {text!r}")
-        try:
-            result[key] = json.loads(value)
-        except json.JSONDecodeError:
-            result[key] = value
-    return result
+        return self.n_envs * self.steps

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions
 
@@ -87,3 +87,9 @@ def distribution_of(actions: Actions) -> Distribution:
         case ContinuousActions(size=size):
             return Gaussian(size)
     raise ValueError(f"actions must be discrete or continuous, got {actions}: write them as one discrete choice")
+
+
+def gaussian_moments(network: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
+    """The means and log deviations that a policy gives, as ACB's loss of a Gaussian policy reads them."""
+    mean, log_deviation = network(observations).chunk(2, dim=1)
+    return mean, log_deviation

@@ -1,22 +1,23 @@
-"""PPO's losses, and one update of the agent by a rollout."""
+"""PPO's losses of a minibatch, and the units of the value heads."""
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from optimist.training.agent import Agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Distribution
-from optimist.training.networks import Agent
-from optimist.training.rollout import NotFinite
 
 HEADS = ("extrinsic", "intrinsic")
+MEASURES = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
+"""What `ppo_loss` measures, by the column in ``metrics.csv``."""
 SMALLEST_DEVIATION = 1e-4  # of returns: heads that learn nothing but zeros keep finite units
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column a value head."""
+    """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column per value head."""
 
     observations: Tensor
     actions: Tensor
@@ -29,6 +30,29 @@ class Batch:
         return Batch(*(part[index].to(device) for part in vars(self).values()))
 
 
+def ppo_loss(
+    agent: Agent, batch: Batch, config: TrainConfig, distribution: Distribution, heads: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The loss of a minibatch, ``policy + c_V sum_h value_h - c_H entropy``, and its `MEASURES`, (6,), detached.
+
+    ``heads``, (2,), is 1 for the value heads that are trained: a signal of weight 0 must not reach the shared trunk.
+    """
+    outputs, values = agent(batch.observations)
+    log_ratio = distribution.log_probability(outputs, batch.actions) - batch.log_probabilities
+    gain = batch.advantages
+    if config.normalize_advantages:
+        gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
+    policy_loss = clipped_surrogate(log_ratio, gain, config.clip)
+    value_losses = ((values - batch.returns) / agent.value_deviation).square().mean(0) * heads
+    entropy = distribution.entropy(outputs).mean()
+    loss = policy_loss + config.value_weight * value_losses.sum() - config.entropy_weight * entropy
+    with torch.no_grad():
+        kl = (log_ratio.exp() - 1 - log_ratio).mean()
+        clipped = ((log_ratio.exp() - 1).abs() > config.clip).float().mean()
+        measures = torch.stack([policy_loss, value_losses[0], value_losses[1], entropy, kl, clipped])
+    return loss, measures
+
+
 def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
     """``-mean min(r A, clamp(r, 1 - clip, 1 + clip) A)`` with ``r = exp(log_ratio)``.
 
@@ -36,54 +60,6 @@ def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, clip: float) -> Ten
     """
     ratio = log_ratio.exp()
     return -torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
-
-
-@torch.enable_grad()
-def update_agent(
-    agent: Agent,
-    optimizer: torch.optim.Optimizer,
-    batch: Batch,
-    config: TrainConfig,
-    distribution: Distribution,
-    *,
-    heads: tuple[bool, bool],
-    generator: torch.Generator,
-) -> dict[str, float]:
-    """Mean losses, entropy, KL and clipped share over all steps of Adam on a rollout.
-
-    ``heads`` says which value heads are trained: a signal of weight 0 must not reach the shared trunk.
-    """
-    device = agent.values.weight.device
-    trained = torch.tensor(heads, dtype=torch.float32, device=device)
-    sums = torch.zeros(6, device=device)
-    updates = 0
-    for _ in range(config.epochs):
-        order = torch.randperm(len(batch.actions), generator=generator)
-        for index in order.tensor_split(config.minibatches):
-            part = batch.rows(index, device)
-            outputs, values = agent(part.observations)
-            log_ratio = distribution.log_probability(outputs, part.actions) - part.log_probabilities
-            gain = part.advantages
-            if config.normalise_advantages:
-                gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
-            policy_loss = clipped_surrogate(log_ratio, gain, config.clip)
-            value_losses = ((values - part.returns) / agent.value_deviation).square().mean(0) * trained
-            entropy = distribution.entropy(outputs).mean()
-            loss = policy_loss + config.value_weight * value_losses.sum() - config.entropy_weight * entropy
-            optimizer.zero_grad()
-            loss.backward()
-            if config.max_gradient_norm:
-                nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
-            optimizer.step()
-            with torch.no_grad():
-                kl = (log_ratio.exp() - 1 - log_ratio).mean()
-                clipped = ((log_ratio.exp() - 1).abs() > config.clip).float().mean()
-                sums += torch.stack([policy_loss, value_losses[0], value_losses[1], entropy, kl, clipped])
-            updates += 1
-    if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
-        raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
-    names = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
-    return dict(zip(names, (sums / updates).tolist(), strict=True))
 
 
 @torch.no_grad()

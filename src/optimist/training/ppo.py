@@ -7,41 +7,36 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from optimist import bonuses
-from optimist.bonuses.normalization import ReturnScale
-from optimist.bonuses.observations import Image, ObservationShape, parts_of
-from optimist.bonuses.protocol import Bonus, Transitions
-from optimist.bonuses.state import (
+from optimist.bonuses.checkpointing import (
     load_optimizer_state,
     module_state,
     optimizer_state,
     require_same_layout,
     seeded_generator,
 )
-from optimist.seeding import split
+from optimist.bonuses.protocol import Bonus, Transitions
+from optimist.bonuses.scaling import ReturnScale
+from optimist.config import key_values
+from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.config import TrainConfig, key_values
-from optimist.training.distributions import Gaussian, distribution_of
-from optimist.training.losses import HEADS, Batch, explained_variance, track_returns, update_agent
-from optimist.training.metrics import Episodes, Stopwatch
-from optimist.training.networks import make_agent
+from optimist.training.agent import Agent, chosen_device, make_agent
+from optimist.training.config import Signal, TrainConfig
+from optimist.training.distributions import Distribution, Gaussian, distribution_of, gaussian_moments
+from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
-from optimist.training.state_map import PARTS, StateMap
-from optimist.training.unique_states import UniqueStates, fingerprints
-
-WHITENING = {"rnd", "icm", "e3b"}
-"""The bonuses whose ``warm_up`` does something."""
-FOLLOWING = {"acb", "elliptical"}
-"""The bonuses whose features are the policy network's."""
+from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.timer import Timer
+from optimist.training.visits.visits import Visits
 
 
 class Trainer:
-    """Everything that a run is: agent, bonus, environments, normalisers, random streams. `iterate` moves it on.
+    """Everything that a run is: agent, bonus, environments, normalizers, random streams. `iterate` moves it on.
 
-    Paper: Algorithm 2 for the bonus, section 5 and appendix A.2 for PPO; RND, sections 2.2 to 2.4.
+    Paper: Algorithm 2 for the bonus, section 5 and Appendix A.2 for PPO; RND, sections 2.2 to 2.4.
     """
 
     def __init__(self, config: TrainConfig):
@@ -49,13 +44,19 @@ class Trainer:
         self.step = 0
         self.rewarded = False
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
-        self.device = torch.device(chosen_device(config.device))
+        self.device = chosen_device(config.device)
         self.environments = environments.make(
-            config.env, count=config.environments, options=key_values("env_options", config.env_options)
+            config.env, n_envs=config.n_envs, options=key_values("env_options", config.env_options)
         )
+        if config.stop_at_success and self.environments.success_return is None:
+            raise ValueError(
+                f"stop_at_success={config.stop_at_success} needs to know what a success is, and {config.env} does not "
+                "say: leave it at 0, or give your own environments a success_return"
+            )
         self.distribution = distribution_of(self.environments.actions)
+        shape = self.environments.observation_shape
         self.agent = make_agent(
-            self.environments.observation_shape,
+            shape,
             self.distribution.outputs,
             network=config.network,
             activation=config.activation,
@@ -64,27 +65,25 @@ class Trainer:
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
-        self.scale = ReturnScale(
-            discount=config.intrinsic_discount, memory=config.intrinsic_memory * config.rollout_steps
-        )
+        self.scale = ReturnScale(discount=config.intrinsic.discount, memory_steps=config.bonus_memory_steps)
         self.action_generator = seeded_generator(config.seed, "actions")
         self.minibatch_generator = seeded_generator(config.seed, "minibatches")
-        self.episodes = Episodes(config.environments, success_return=self.environments.success_return)
-        self.states = UniqueStates(config.unique_states_limit // 2)
-        self.stacks = UniqueStates(config.unique_states_limit // 2)
-        self.map = StateMap(-(-config.total_steps // PARTS))
-        self.watch = Stopwatch()
+        self.episodes = Episodes(config.n_envs, success_return=self.environments.success_return)
+        self.visits = Visits(shape, limit_bytes=config.unique_states_limit, total_steps=config.total_steps)
+        self.timer = Timer()
         self.observations = np.zeros(0)
 
     def start(self) -> None:
-        """Warm up the bonus by random play if it whitens observations, then start the environments."""
-        if self.bonus is not None and WHITENING & set(self.config.bonus.split("*")):
+        """Warm up the bonus by random play if it asks for that, then start the environments."""
+        if self.bonus is not None and self.bonus.needs_warm_up:
             self._warm_up(self.bonus)
         self.observations = self.environments.reset(self._environment_seed())
 
     def iterate(self, *, cut: bool = False) -> dict[str, float]:
         """The metrics of one rollout and one update. ``cut`` truncates the episodes that are running after it."""
-        config, watch = self.config, self.watch
+        config, timer = self.config, self.timer
+
+        # Play.
         rollout, self.observations = collect(
             self.agent,
             self.environments,
@@ -94,62 +93,47 @@ class Trainer:
             distribution=self.distribution,
             generator=self.action_generator,
             episodes=self.episodes,
-            watch=watch,
+            timer=timer,
             first_step=self.step,
         )
-        transitions, seen_by_bonus = rollout.transitions, self._on_bonus_device(rollout.transitions)
-        rewards = [rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards]
         self.rewarded |= bool(rollout.rewards.any())
-        with watch.time("bonus"):
-            raw = torch.zeros_like(rollout.rewards)
+
+        # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
+        extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
+        with timer.time("bonus"):
+            bonus, seen_by_bonus = torch.zeros_like(rollout.rewards), self._on_bonus_device(rollout.transitions)
             if self.bonus is not None:
-                raw = self.bonus.compute(seen_by_bonus).cpu()
-                self._require_finite(raw, "bonus")
-                self.scale.update(raw)
-            rewards.append(self.scale.normalise(raw))
-        with watch.time("update"):
-            gains = torch.stack([self._advantages(rollout, rewards[k], k) for k in range(2)], dim=-1)
-            batch = self._batch(rollout, gains)
-            if config.value_scale_rate:
-                track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate)
-            heads = (config.extrinsic_weight > 0, self.bonus is not None)
-            try:
-                losses = update_agent(
-                    self.agent,
-                    self.optimizer,
-                    batch,
-                    config,
-                    self.distribution,
-                    heads=heads,
-                    generator=self.minibatch_generator,
-                )
-            except NotFinite as problem:
-                raise NotFinite(
-                    f"{problem} in the update after step {self.step + config.rollout_steps:,}: "
-                    "lower the learning rate; the run can be resumed from its last checkpoint"
-                ) from None
-        with watch.time("bonus"):
+                bonus = self.bonus.compute(seen_by_bonus).cpu()
+                self._require_finite(bonus, "bonus")
+                self.scale.update(bonus)
+            intrinsic = self.scale.normalize(bonus)
+
+        # Two advantages, one policy: learn from their weighted sum.
+        with timer.time("update"):
+            gains = torch.stack(
+                [
+                    self._advantages(rollout, extrinsic, config.extrinsic, head=0),
+                    self._advantages(rollout, intrinsic, config.intrinsic, head=1),
+                ],
+                dim=-1,
+            )
+            losses = self._update_agent(self._batch(rollout, gains))
+        with timer.time("bonus"):
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
-        with watch.time("bookkeeping"):
-            self._count_states(transitions)
-            if rollout.places is not None:
-                valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
-                self.map.add(self.step, rollout.places.reshape(-1, 2)[valid], raw.flatten().numpy()[valid])
+
+        # Tell.
+        with timer.time("bookkeeping"):
+            self.visits.add(self.step, rollout.transitions, rollout.places, bonus)
             self.step += config.rollout_steps
-            metrics = self.episodes.summary() | {
-                "unique_states": float(self.states.count),
-                "unique_stacks": float(self.stacks.count),
-                "bonus_mean": float(raw.mean()),
-                "bonus_deviation": float(raw.std()),
-                "bonus_max": float(raw.max()),
-                "intrinsic_reward": float(rewards[1].mean()),
-            }
+            metrics = self.episodes.summary() | self.visits.counts()
+            metrics |= {"bonus_mean": float(bonus.mean()), "bonus_deviation": float(bonus.std())}
+            metrics |= {"bonus_max": float(bonus.max()), "intrinsic_reward": float(intrinsic.mean())}
             metrics |= losses
             for k, head in enumerate(HEADS):
                 values = rollout.values[..., k]
                 metrics[f"explained_variance_{head}"] = explained_variance(values, values + gains[..., k])
             metrics |= {f"bonus/{name}": value for name, value in learned.items()}
-        seconds = watch.read_and_clear()
+        seconds = timer.read_and_clear()
         metrics["steps_per_second"] = config.rollout_steps / sum(seconds.values())
         return metrics | {f"seconds/{name}": value for name, value in seconds.items()}
 
@@ -168,9 +152,15 @@ class Trainer:
         """Start the environments anew from a seed that is derived from the step, as a resumed run will."""
         self.observations = self.environments.reset(self._environment_seed())
         self.episodes.abandon()
+        if self.bonus is not None:
+            self.bonus.forget_episodes()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that `iterate` changes. ``environments`` is None where an emulator's state cannot be saved."""
+        return self.own_state() | {"environments": self.environments.state_dict()}
+
+    def own_state(self) -> dict[str, Any]:
+        """The state without that of the environments, which need not have one before they are reset."""
         return {
             "step": self.step,
             "rewarded": self.rewarded,
@@ -181,10 +171,7 @@ class Trainer:
             "action_generator": self.action_generator.get_state(),
             "minibatch_generator": self.minibatch_generator.get_state(),
             "episodes": self.episodes.state_dict(),
-            "states": self.states.state_dict(),
-            "stacks": self.stacks.state_dict(),
-            "map": self.map.state_dict(),
-            "environments": self.environments.state_dict(),
+            "visits": self.visits.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -200,27 +187,21 @@ class Trainer:
         self.action_generator.set_state(state["action_generator"])
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
-        self.states.load_state_dict(state["states"])
-        self.stacks.load_state_dict(state["stacks"])
-        self.map.load_state_dict(state["map"])
+        self.visits.load_state_dict(state["visits"])
         if state["environments"] is None:
             self.restart_environments()
         else:
             self.observations = self.environments.load_state_dict(state["environments"])
 
     def _make_bonus(self) -> Bonus:
-        settings = key_values("bonus_options", self.config.bonus_options)
-        if isinstance(self.distribution, Gaussian):
-            for name in self.config.bonus.split("*"):
-                if name in ("acb", "elliptical"):
-                    settings[f"{name}.loss" if "*" in self.config.bonus else "loss"] = bonuses.GaussianLoss(_moments)
         return bonuses.make(
             self.config.bonus,
             seed=self.config.seed,
             observation_shape=self.environments.observation_shape,
             actions=self.environments.actions,
             policy_network=self.agent.policy,
-            **settings,
+            loss=bonuses.GaussianLoss(gaussian_moments) if isinstance(self.distribution, Gaussian) else None,
+            **key_values("bonus_options", self.config.bonus_options),
         )
 
     def _warm_up(self, bonus: Bonus) -> None:
@@ -234,10 +215,8 @@ class Trainer:
             )
             bonus.warm_up(transitions)
 
-    def _advantages(self, rollout: Rollout, rewards: Tensor, head: int) -> Tensor:
-        config, name = self.config, HEADS[head]
-        episodic: bool = getattr(config, f"{name}_episodic")
-        next_values = rollout.successor_values if episodic else rollout.next_values
+    def _advantages(self, rollout: Rollout, rewards: Tensor, signal: Signal, *, head: int) -> Tensor:
+        next_values = rollout.successor_values if signal.episodic else rollout.next_values
         return advantages(
             rewards,
             rollout.values[..., head],
@@ -245,19 +224,20 @@ class Trainer:
             rollout.transitions.terminated,
             rollout.transitions.truncated,
             rollout.transitions.valid,
-            discount=getattr(config, f"{name}_discount"),
-            gae_lambda=config.gae_lambda,
-            episodic=episodic,
+            discount=signal.discount,
+            gae_lambda=self.config.gae_lambda,
+            episodic=signal.episodic,
         )
 
     def _batch(self, rollout: Rollout, gains: Tensor) -> Batch:
         """The valid steps, with one advantage: the weighted sum of both signals'.
 
-        Deviation: a task that has not paid yet has no advantages. They would be nothing but its value head's errors,
-        and where advantages are brought to deviation 1 these move the policy as far as a reward does.
+        Deviation: extrinsic advantages are masked until the first reward that is not zero. Before it they are nothing
+        but the errors of their value head, and advantages that are brought to deviation 1 would make these errors move
+        the policy as far as a reward does.
         """
         config, transitions = self.config, rollout.transitions
-        weights = torch.tensor([config.extrinsic_weight * self.rewarded, config.intrinsic_weight * config.explores])
+        weights = torch.tensor([config.extrinsic.weight * self.rewarded, config.intrinsic.weight * config.explores])
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
             transitions.observations.flatten(0, 1)[rows],  # pyrefly: ignore
@@ -267,18 +247,29 @@ class Trainer:
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
-    def _count_states(self, transitions: Transitions) -> None:
-        """Count the states that were acted on: whole observations, and of stacked frames the newest."""
-        stacks: np.ndarray = transitions.observations.flatten(0, 1).numpy()  # pyrefly: ignore
-        if transitions.valid is not None:
-            stacks = stacks[transitions.valid.flatten().numpy()]
-        self.stacks.add(fingerprints(stacks))
-        newest = newest_frames(self.environments.observation_shape, stacks)
-        self.states.add(fingerprints(newest))
+    def _update_agent(self, batch: Batch) -> dict[str, float]:
+        config = self.config
+        if config.value_scale_rate and not config.untrained:
+            track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate)
+        try:
+            return update_agent(
+                self.agent,
+                self.optimizer,
+                batch,
+                config,
+                self.distribution,
+                heads=(config.extrinsic.weight > 0, self.bonus is not None),
+                generator=self.minibatch_generator,
+            )
+        except NotFinite as problem:
+            raise NotFinite(
+                f"{problem} in the update after step {self.step + config.rollout_steps:,}: "
+                "lower the learning rate; the run can be resumed from its last checkpoint"
+            ) from None
 
     def _on_bonus_device(self, transitions: Transitions) -> Transitions:
         """The transitions where the bonus reads them: beside the policy if it is a feature of it, else on the CPU."""
-        if self.device.type == "cpu" or not FOLLOWING & set(self.config.bonus.split("*")):
+        if self.device.type == "cpu" or self.bonus is None or not self.bonus.reads_policy:
             return transitions
         moved = {name: part.to(self.device) for name, part in vars(transitions).items() if isinstance(part, Tensor)}
         return replace(transitions, **moved)
@@ -294,26 +285,42 @@ class Trainer:
         return stream_seed(self.config.seed, f"environments {self.step}")
 
 
-def stream_seed(seed: int, name: str) -> int:
-    """An integer for the stream ``name`` of the run ``seed``, below 2^31."""
-    return int(split(seed, name).generate_state(1)[0] % 2**31)
+@torch.enable_grad()
+def update_agent(
+    agent: Agent,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    config: TrainConfig,
+    distribution: Distribution,
+    *,
+    heads: tuple[bool, bool],
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """The mean `MEASURES` over all steps of Adam on a rollout: ``epochs`` passes of ``minibatches`` each.
 
-
-def newest_frames(shape: ObservationShape, observations: np.ndarray) -> np.ndarray:
-    """The newest frame of stacked images; other observations as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
-    part = next(iter(parts_of(shape, channels="newest").values()))
-    return np.ascontiguousarray(observations[:, -part.channels :]) if isinstance(part, Image) else observations
-
-
-def _moments(network: torch.nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
-    mean, log_deviation = network(observations).chunk(2, dim=1)
-    return mean, log_deviation
-
-
-def chosen_device(name: str) -> str:
-    """The device called ``name``; auto is the fastest there is."""
-    if name != "auto":
-        return name
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
+    """
+    if len(batch.actions) < config.minibatches:
+        raise ValueError(
+            f"a rollout had {len(batch.actions)} valid steps (in the others an environment only reset), too few for "
+            f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
+        )
+    device = agent.values.weight.device
+    trained = torch.tensor(heads, dtype=torch.float32, device=device)
+    measured: list[Tensor] = []
+    for _ in range(1 if config.untrained else config.epochs):
+        order = torch.randperm(len(batch.actions), generator=generator)
+        for index in order.tensor_split(config.minibatches):
+            loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained)
+            measured.append(measures)
+            if config.untrained:
+                continue
+            optimizer.zero_grad()
+            loss.backward()
+            if config.max_gradient_norm:
+                nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
+            optimizer.step()
+    sums = sum(measured, start=torch.zeros(len(MEASURES), device=device))
+    if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
+        raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
+    return dict(zip(MEASURES, (sums / len(measured)).tolist(), strict=True))

@@ -1,35 +1,41 @@
 """What a family of environments is trained with: `TrainConfig` with other numbers, and why."""
 
+import shlex
 from dataclasses import replace
+from typing import Any
 
-from optimist.training.config import TrainConfig
+from optimist.config import leaves
+from optimist.training.config import Signal, TrainConfig
 
 ATARI = TrainConfig()
 """RND's own numbers."""
 
 GRID = TrainConfig(
-    extrinsic_weight=1.0,  # sparse rewards of at most 1, not counted in tens as Atari's
-    extrinsic_discount=0.99,  # episodes of hundreds of steps at most
+    extrinsic=Signal(
+        weight=1.0,  # sparse rewards of at most 1, not counted in tens as Atari's
+        discount=0.99,  # episodes of hundreds of steps at most
+        episodic=True,
+    ),
     clip_rewards=False,  # already in 0 .. 1
-    environments=16,
+    n_envs=16,
     steps=128,
     minibatches=8,
     learning_rate=1e-3,  # a network of 40,000 weights
     clip=0.2,
     entropy_weight=0.01,
     value_scale_rate=0.1,  # bonuses fall by orders of magnitude within a short run
-    normalise_advantages=True,  # no clipped rewards that would set the scale
+    normalize_advantages=True,  # no clipped rewards that would set the scale
     max_gradient_norm=0.5,
     warm_up_steps=128,
     checkpoint_every=200_000,
 )
 """MiniGrid and other small grids. Ours, after the numbers usual for them (rl-starter-files, SB3's zoo)."""
 
-VECTOR = replace(GRID, environments=16, steps=128, checkpoint_every=200_000)
+VECTOR = replace(GRID, n_envs=16, steps=128, checkpoint_every=200_000)
 """Vectors and discrete states: classic control, FrozenLake, the combination lock."""
 
-DEEP_SEA = replace(VECTOR, environments=32, steps=64, intrinsic_memory=10)
-"""DeepSea: episodes are short, so are rollouts; the scale of the bonus is that of the committed evidence."""
+DEEP_SEA = replace(VECTOR, n_envs=32, steps=64, bonus_memory_steps=10 * 32 * 64)
+"""DeepSea: episodes are short, so are rollouts; the scale of the bonus remembers ten, as in the committed evidence."""
 
 
 def defaults_for(env: str) -> TrainConfig:
@@ -53,3 +59,22 @@ def is_atari(env: str) -> bool:
     from optimist.training.environments.envpool_pool import stacks_frames  # slow to import, and rarely needed
 
     return stacks_frames(env)
+
+
+def train_command(config: TrainConfig) -> str:
+    """``optimist train ...`` that makes the run of ``config``: only what differs from its environment's defaults."""
+    defaults = leaves(defaults_for(config.env))
+    words = ["optimist", "train", "--env", config.env]
+    for name, value in leaves(config).items():
+        if name != "env" and value != defaults[name]:
+            words += _words(name.replace("_", "-"), value)
+    return shlex.join(words)
+
+
+def _words(option: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        outer, dot, name = option.rpartition(".")
+        return [f"--{option}" if value else f"--{outer}{dot}no-{name}"]
+    if isinstance(value, tuple):
+        return [f"--{option}", *value]
+    return [f"--{option}", str(value)]

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.protocol import Transitions
+from optimist.training.agent import Agent
 from optimist.training.distributions import Distribution
 from optimist.training.environments.protocol import Environments, Step
-from optimist.training.metrics import Episodes, Stopwatch
-from optimist.training.networks import Agent
+from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.timer import Timer
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +19,8 @@ class Rollout:
     """What was seen and done. Shapes: transitions (T, N, ...); the others (T, N), values with a last axis of 2 heads.
 
     ``next_values`` are of what is acted on next, the first state of a new episode included; ``successor_values`` of
-    the true successor, which at a truncated step is the final observation. ``places`` (T, N, 2) are rows and columns of
-    the successors, where environments have a map.
+    what each action led to, which at a truncated step is the final observation. ``places`` (T, N, 2) are its rows and
+    columns, where environments have a map.
     """
 
     transitions: Transitions
@@ -46,37 +47,37 @@ def collect(
     distribution: Distribution,
     generator: torch.Generator,
     episodes: Episodes,
-    watch: Stopwatch,
+    timer: Timer,
     first_step: int,
 ) -> tuple[Rollout, np.ndarray]:
     """A rollout from ``observations`` on, and the observations to act on next.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
     """
-    count, device = environments.count, agent.values.weight.device
+    n_envs, device = environments.n_envs, agent.values.weight.device
     shape, dtype = observations.shape[1:], torch.from_numpy(observations[:0]).dtype
-    seen = torch.empty((steps, count, *shape), dtype=dtype)
-    successors = torch.empty_like(seen)
-    rewards, logs = torch.empty(steps, count), torch.empty(steps, count)
-    values = torch.empty(steps, count, 2)
-    ended = torch.zeros(2, steps, count, dtype=torch.bool)
-    valid = torch.ones(steps, count, dtype=torch.bool)
+    seen = torch.empty((steps, n_envs, *shape), dtype=dtype)
+    next_observations = torch.empty_like(seen)
+    rewards, logs = torch.empty(steps, n_envs), torch.empty(steps, n_envs)
+    values = torch.empty(steps, n_envs, 2)
+    ended = torch.zeros(2, steps, n_envs, dtype=torch.bool)
+    valid = torch.ones(steps, n_envs, dtype=torch.bool)
     actions: list[Tensor] = []
     places: list[np.ndarray] = []
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
-        with watch.time("inference"):
+        with timer.time("inference"):
             seen[t] = torch.from_numpy(observations)
             outputs, values_now = agent(seen[t].to(device))
             action = distribution.sample(outputs, generator=generator)
             logs[t] = distribution.log_probability(outputs, action)
             values[t] = values_now
             actions.append(action.cpu())
-        with watch.time("environment"):
+        with timer.time("environment"):
             step = environments.step(actions[-1].numpy())
-        with watch.time("bookkeeping"):
-            _require_finite_step(step, f"step {first_step + (t + 1) * count:,}")
-            successors[t] = torch.from_numpy(step.successors)
+        with timer.time("bookkeeping"):
+            _require_finite_step(step, f"step {first_step + (t + 1) * n_envs:,}")
+            next_observations[t] = torch.from_numpy(step.next_observations)
             rewards[t] = torch.from_numpy(step.rewards)
             ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
             if step.valid is not None:
@@ -88,14 +89,14 @@ def collect(
     terminated, truncated = ended
     if cut:
         truncated[-1] |= ~terminated[-1]
-    with watch.time("inference"):
+    with timer.time("inference"):
         last_values = agent(torch.from_numpy(observations).to(device))[1].cpu()
         next_values = following(values, last_values, valid)
         successor_values = next_values.clone()
         if bool(truncated.any()):
-            successor_values[truncated] = agent(successors[truncated].to(device))[1].cpu()
+            successor_values[truncated] = agent(next_observations[truncated].to(device))[1].cpu()
     some_invalid = None if bool(valid.all()) else valid
-    transitions = Transitions(seen, torch.stack(actions), successors, terminated, truncated, some_invalid)
+    transitions = Transitions(seen, torch.stack(actions), next_observations, terminated, truncated, some_invalid)
     reached = np.stack(places) if len(places) == steps else None
     return Rollout(transitions, rewards, logs, values, next_values, successor_values, reached), observations
 
@@ -109,17 +110,17 @@ def random_play(
     generator: torch.Generator,
 ) -> tuple[Transitions, np.ndarray]:
     """The transitions of uniformly random (or standard normal) actions, and the observations after them."""
-    indifferent = torch.zeros(environments.count, distribution.outputs)
+    indifferent = torch.zeros(environments.n_envs, distribution.outputs)
     seen, actions, answers = [], [], []
     _require_finite("observation", observations, "the start of random play")
     for t in range(steps):
         seen.append(observations)
         actions.append(distribution.sample(indifferent, generator=generator))
         answers.append(environments.step(actions[-1].numpy()))
-        _require_finite_step(answers[-1], f"step {(t + 1) * environments.count:,} of random play")
+        _require_finite_step(answers[-1], f"step {(t + 1) * environments.n_envs:,} of random play")
         observations = answers[-1].observations
-    valid = [np.ones(environments.count, bool) if step.valid is None else step.valid for step in answers]
-    parts = (seen, [step.successors for step in answers], [step.terminated for step in answers],
+    valid = [np.ones(environments.n_envs, bool) if step.valid is None else step.valid for step in answers]
+    parts = (seen, [step.next_observations for step in answers], [step.terminated for step in answers],
              [step.truncated for step in answers], valid)  # fmt: skip
     before, after, terminated, truncated, real = (torch.from_numpy(np.stack(part)) for part in parts)
     return Transitions(before, torch.stack(actions), after, terminated, truncated, real), observations
@@ -136,8 +137,8 @@ def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
 
 def _require_finite_step(step: Step, when: str) -> None:
     _require_finite("reward", step.rewards, when)
-    _require_finite("observation", step.successors, when)
-    if step.observations is not step.successors:
+    _require_finite("observation", step.next_observations, when)
+    if step.observations is not step.next_observations:
         _require_finite("observation", step.observations, when)
 
 

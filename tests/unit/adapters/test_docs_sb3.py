@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("stable_baselines3")
 
-from optimist.adapters.online import IntrinsicConfig
+from optimist.adapters.intrinsic import IntrinsicConfig
 from optimist.adapters.sb3 import BonusCallbackConfig
 
 ROOT = Path(__file__).parents[3]

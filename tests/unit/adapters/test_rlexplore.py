@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 from optimist import bonuses
 from optimist.adapters import rlexplore
-from optimist.bonuses import Transitions
+from optimist.bonuses import Bonus, Transitions
 from tiny_host import DIGITS, LENGTH, ActorCritic, Counter, Lock, vector
 
 ACB = {"sketch_size": 8, "ensemble_size": 64}
@@ -76,13 +76,13 @@ def test_without_sync_nothing_changes_until_update():
     assert not torch.equal(second.compute(more, sync=False), unlearned)
 
 
-def test_normalisations():
+def test_normalizations():
     rng = np.random.default_rng(1)
     first, second = samples_of(rng, steps=40), samples_of(rng, steps=40)
     for gamma in (None, 0.9):
         raw = rlexplore.HashCount(locks(), rwd_norm_type="none")
         raws = [raw.compute(first), raw.compute(second)]
-        scaled = rlexplore.HashCount(locks(), gamma=gamma, memory=0)
+        scaled = rlexplore.HashCount(locks(), gamma=gamma, memory_steps=0)
         got = [scaled.compute(first), scaled.compute(second)]
         sums, current = [], torch.zeros(2)
         for row in torch.cat(raws):
@@ -97,7 +97,7 @@ def test_normalisations():
     assert not rlexplore.RND(locks(), rwd_norm_type="minmax").compute(same).any()  # no 0 / 0
 
 
-class Nearly:
+class Nearly(Bonus):
     """A bonus of 5, and of ``1 + spread`` times as much at the last step."""
 
     def __init__(self, spread):
@@ -111,7 +111,10 @@ class Nearly:
     def update(self, transitions):
         return {}
 
-    def warm_up(self, transitions): ...
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state): ...
 
 
 @pytest.mark.parametrize(("spread", "most"), [(0.0, 0.0), (1e-7, 0.0), (1e-6, 0.0), (0.01, 1.0), (-0.01, 1.0)])
@@ -213,6 +216,22 @@ def test_saving_and_loading_goes_on_bit_for_bit(tmp_path):
         rlexplore.ACB(locks(), gamma=0.9, seed=1, **ACB).load(tmp_path / "reward")
 
 
+@pytest.mark.parametrize("gamma", [None, 0.9])
+@pytest.mark.parametrize("name", ["RND", "EpisodicCount"])
+def test_another_number_of_environments_after_loading(name, gamma, tmp_path):
+    rng = np.random.default_rng(3)
+    reward, other = (getattr(rlexplore, name)(locks(n), gamma=gamma) for n in (2, 3))
+    for _ in range(3):
+        reward.compute(samples_of(rng))
+    reward.save(tmp_path / "reward")
+    other.load(tmp_path / "reward")
+    for _ in range(2):
+        assert other.compute(samples_of(rng, envs=3)).shape == (5, 3)
+    assert repr(other).endswith("beta=1, kappa=0, global_step=5)")
+    with pytest.raises(ValueError, match="of this version"):
+        other.load_state_dict({"bonus": {}})
+
+
 def test_the_constructor_steps_no_environment():
     class Untouchable(Lock):
         def reset(self, **_):
@@ -223,7 +242,7 @@ def test_the_constructor_steps_no_environment():
 
 def test_their_settings_are_translated_or_named():
     assert rlexplore.RND(locks(), latent_dim=32, lr=0.01, update_proportion=0.5).bonus.config == bonuses.RNDConfig(
-        features=32, learning_rate=0.01, fraction=0.5
+        n_features=32, learning_rate=0.01, fraction=0.5
     )
     with pytest.warns(rlexplore.IgnoredSetting, match="encoder_model='mnih'"):
         rlexplore.RND(locks(), encoder_model="mnih")

@@ -17,6 +17,7 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from optimist.adapters.sb3 import BonusCallback
+from optimist.adapters.sb3.callback import share
 from optimist.adapters.sb3.critic import IntrinsicCritic
 from sb3_tasks import Counter, Recorder, counts
 
@@ -130,7 +131,7 @@ def test_acb_looks_into_the_live_policy():
 @pytest.mark.parametrize("actions", ["multi-discrete", "multi-binary", "box"])
 def test_actions_of_several_dimensions(bonus, actions):
     settings = {f"{'acb.' * ('*' in bonus)}{key}": value for key, value in SMALL.items()} if "acb" in bonus else {}
-    settings = {"side": 4} if bonus == "elliptical" else settings
+    settings = {"sketch_size": 4} if bonus == "elliptical" else settings
     callback = BonusCallback(bonus, settings=settings, **QUICK)
     model = ppo(environments(actions=actions, kind="dict"), "MultiInputPolicy").learn(32, callback)
     assert callback.intrinsic.updates == 1
@@ -152,9 +153,10 @@ def test_the_extrinsic_return_is_logged_apart(tmp_path):
     with (tmp_path / "progress.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["rollout/ep_rew_mean"]) for row in rows] == [6.0] * 2
-    names = ("reward_mean", "reward_max", "explained_variance", "loss", "critic_loss")
+    names = ("share", "reward_mean", "reward_max", "explained_variance", "loss", "critic_loss")
     assert all(np.isfinite(float(row[f"intrinsic/{name}"])) for row in rows for name in names)
     assert float(rows[1]["intrinsic/reward_mean"]) > 0
+    assert 0 < float(rows[1]["intrinsic/share"]) < 1
 
 
 @pytest.mark.parametrize("bonus", ["acb", "rnd"])
@@ -183,7 +185,7 @@ def test_what_was_saved_goes_on_bit_for_bit(bonus, tmp_path):
 
 
 def test_a_state_of_another_seed_is_refused_and_changes_nothing():
-    one, other = (BonusCallback("elliptical", seed=seed, settings={"side": 4}, **QUICK) for seed in (0, 1))
+    one, other = (BonusCallback("elliptical", seed=seed, settings={"sketch_size": 4}, **QUICK) for seed in (0, 1))
     for callback in (one, other):
         ppo(environments()).learn(32, callback)
     before = str(other.state_dict())
@@ -197,6 +199,26 @@ def test_a_callback_follows_to_another_model():
     ppo(environments()).learn(32, callback)
     ppo(environments(), seed=1).learn(32, callback)
     assert callback.intrinsic.updates == 2
+
+
+@pytest.mark.parametrize("bonus", ["rnd", "e3b"])
+def test_another_number_of_environments_after_loading(bonus, tmp_path):
+    callback = BonusCallback(bonus, **QUICK)
+    model = ppo(environments(2)).learn(64, callback)
+    assert "n_envs=2" in repr(callback)
+    model.save(tmp_path / "model.zip")
+    callback.save(tmp_path / "bonus")
+    loaded = BonusCallback.load(tmp_path / "bonus")
+    assert repr(loaded) == f"BonusCallback('{bonus}', weight=0.5, discount=0.9)"
+    PPO.load(tmp_path / "model.zip", env=environments(4), device="cpu").learn(64, loaded)
+    assert (loaded.intrinsic.n_envs, loaded.intrinsic.steps, loaded.intrinsic.updates) == (4, 128, 3)
+
+
+def test_the_share_is_that_of_deviations():
+    a, b = np.random.default_rng(0).normal(size=(2, 8, 2))
+    assert share(3 * a, 1 + a) == pytest.approx(0.75)
+    assert share(a, 0 * b) == 1
+    assert share(0 * a, b) == share(0 * a, 0 * b) == 0
 
 
 def test_the_critic_learns_the_value_of_a_constant_reward():

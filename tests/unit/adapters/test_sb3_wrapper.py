@@ -11,15 +11,16 @@ import torch
 pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import A2C, DQN, PPO, SAC
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize, sync_envs_normalization
 
-from optimist.adapters.sb3 import BonusVecEnv
+from optimist.adapters.sb3 import BonusVecEnv, EvalVecEnv
 from sb3_tasks import Counter, Recorder, counts
 
 AT_ONCE = {"learning_starts": 0, "discount": 0.0, "train_every": 8}
-SMALL = {"rnd": {"features": 16, "epochs": 1}, "icm": {"features": 16, "epochs": 1, "minibatches": 1}}
-SMALL |= {"acb": {"sketch_size": 4, "ensemble_size": 8}, "e3b": {"features": 16}, "count": {}}
+SMALL = {"rnd": {"n_features": 16, "epochs": 1}, "icm": {"n_features": 16, "epochs": 1, "minibatches": 1}}
+SMALL |= {"acb": {"sketch_size": 4, "ensemble_size": 8}, "e3b": {"n_features": 16}, "count": {}}
 ALGORITHMS = {
     PPO: {"n_steps": 16, "batch_size": 32, "n_epochs": 2},
     A2C: {},
@@ -59,7 +60,7 @@ def test_dict_observations_and_actions_of_three_dimensions(algorithm):
 
 
 def test_extrinsic_off_is_one_switch_and_both_rewards_are_told():
-    venv = BonusVecEnv(environments(reward=3.0), Recorder(), extrinsic_weight=0.0, normalise=False, learning_starts=0)
+    venv = BonusVecEnv(environments(reward=3.0), Recorder(), extrinsic_weight=0.0, normalize=False, learning_starts=0)
     venv.reset()
     for expected in (1.0, 2.0, 3.0, 1.0):
         _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
@@ -71,7 +72,7 @@ def test_extrinsic_off_is_one_switch_and_both_rewards_are_told():
 
 def test_extrinsic_off_does_not_read_the_reward():
     venv = BonusVecEnv(
-        environments(reward=np.inf), Recorder(), extrinsic_weight=0.0, normalise=False, learning_starts=0
+        environments(reward=np.inf), Recorder(), extrinsic_weight=0.0, normalize=False, learning_starts=0
     )
     venv.reset()
     assert venv.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 1.0]
@@ -79,7 +80,7 @@ def test_extrinsic_off_does_not_read_the_reward():
 
 def test_rewards_are_the_weighted_sum():
     venv = BonusVecEnv(
-        environments(reward=3.0), Recorder(), extrinsic_weight=0.5, weight=2.0, normalise=False, learning_starts=0
+        environments(reward=3.0), Recorder(), extrinsic_weight=0.5, weight=2.0, normalize=False, learning_starts=0
     )
     venv.reset()
     assert venv.step(np.zeros(2, np.int64))[1].tolist() == [0.5 * 3 + 2 * 1] * 2
@@ -131,6 +132,21 @@ def test_vec_normalize_goes_around_it():
     assert (model.replay_buffer.rewards[: model.replay_buffer.pos] != 0).any()  # the environments pay nothing
 
 
+def test_evaluation_beside_vec_normalize():
+    venv = VecNormalize(BonusVecEnv(make_vec_env(lambda: Counter(reward=2.0), 2), "rnd", weight=9.0, **AT_ONCE))
+    plain = make_vec_env(lambda: Counter(reward=2.0), 1)
+    model = PPO("MlpPolicy", venv, seed=0, device="cpu", **ALGORITHMS[PPO])
+    with pytest.raises(AssertionError, match="wrapped the same way"):  # stable-baselines3 wants both wrapped alike
+        model.learn(32, EvalCallback(VecNormalize(plain, training=False), eval_freq=8, verbose=0))
+    alike = VecNormalize(EvalVecEnv(plain), training=False, norm_reward=False)
+    evaluation = EvalCallback(alike, eval_freq=8, n_eval_episodes=2, verbose=0)
+    model.learn(32, evaluation)
+    assert evaluation.last_mean_reward == 6.0  # three steps of 2, and no bonus
+    sync_envs_normalization(venv, alike)
+    assert np.array_equal(alike.obs_rms.mean, venv.obs_rms.mean)
+    assert venv.obs_rms.mean.any()
+
+
 def played(venv, steps, seed):
     """The rewards of random play after a reset, (steps, N)."""
     rng = np.random.default_rng(seed)
@@ -156,7 +172,7 @@ def test_what_was_saved_goes_on_bit_for_bit(bonus, tmp_path):
 
 @pytest.mark.parametrize("bonus", ["acb", "elliptical"])
 def test_a_state_of_another_seed_is_refused_and_changes_nothing(bonus):
-    settings = {"acb": SMALL["acb"], "elliptical": {"side": 4}}[bonus]
+    settings = {"acb": SMALL["acb"], "elliptical": {"sketch_size": 4}}[bonus]
     one, other = (BonusVecEnv(environments(), bonus, seed=seed, settings=settings, **AT_ONCE) for seed in (0, 1))
     for venv in (one, other):
         played(venv, 9, 0)
@@ -168,7 +184,7 @@ def test_a_state_of_another_seed_is_refused_and_changes_nothing(bonus):
 
 @pytest.mark.parametrize("train_every", [1, 1000])
 def test_a_reset_in_mid_episode_ends_the_episode_for_the_bonus(train_every):
-    settings = {"normalise": False, "learning_starts": 0, "train_every": train_every, "settings": {"code": "exact"}}
+    settings = {"normalize": False, "learning_starts": 0, "train_every": train_every, "settings": {"code": "exact"}}
     venv = BonusVecEnv(environments(length=9), "episodic-count", **settings)
     for _ in range(3):
         venv.reset()
@@ -195,6 +211,20 @@ def test_seeds_and_options_go_on_to_the_environments():
     rewards = [played(venv, 20, 0) for venv in (one, same, other)]
     assert np.array_equal(rewards[0], rewards[1])
     assert not np.array_equal(rewards[0], rewards[2])
+
+
+@pytest.mark.parametrize("bonus", ["rnd", "e3b", "own_bonuses:episodic"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_another_number_of_environments_after_loading(bonus, count, tmp_path):
+    venv = BonusVecEnv(environments(3), bonus, seed=3, settings=SMALL.get(bonus, {}), **AT_ONCE)
+    played(venv, 9, 0)
+    venv.save(tmp_path / "wrapper")
+    other = BonusVecEnv.load(tmp_path / "wrapper", environments(count))
+    assert other.intrinsic.steps == venv.intrinsic.steps == 27
+    assert played(other, 10, 1).shape == (10, count)
+    assert other.intrinsic.steps == 27 + 10 * count
+    assert other.intrinsic.n_envs == count
+    assert "n_envs=3" in repr(venv)
 
 
 def test_a_ready_bonus_is_asked_for_again(tmp_path):

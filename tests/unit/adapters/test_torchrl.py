@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of TorchRL, about TorchRL
     from torchrl.collectors import Collector
 
-RAW = {"normalise": False}
+RAW = {"normalize": False}
 GYMNASIUM = {
     "alone": lambda: GymWrapper(Counter()),
     "serial": lambda: SerialEnv(2, lambda: GymWrapper(Counter())),
@@ -127,7 +127,7 @@ def test_one_hot_actions_are_read_as_indices():
 def test_the_reward_stays_apart_and_extrinsic_off_is_one_switch():
     for extrinsic_weight in (0.0, 2.0):
         base = Reacher(pays=3.0)
-        transform = bonus_transform(base, "rnd", weight=0.5, extrinsic_weight=extrinsic_weight, normalise=False)
+        transform = bonus_transform(base, "rnd", weight=0.5, extrinsic_weight=extrinsic_weight, normalize=False)
         rollout = TransformedEnv(base, transform).rollout(4)
         raw = transform.bonus.compute(transform.reader.rollout(rollout, rollout["next"]).transitions).T.unsqueeze(-1)
         assert (rollout["next", "reward"] == 3).all()
@@ -177,6 +177,16 @@ def test_a_resumed_transform_goes_on_bit_for_bit(name, tmp_path):
     assert str(other.state_dict()) == before
 
 
+def test_another_number_of_environments_after_loading():
+    first, second = (bonus_transform(DeepSea(4, n), "episodic-count", discount=0.5) for n in (2, 3))
+    rollout = first(DeepSea(4, 2).rollout(8, break_when_any_done=False))
+    BonusLoss(first)(rollout)
+    second.load_state_dict(first.state_dict())
+    scored = TransformedEnv(DeepSea(4, 3), second).rollout(5, break_when_any_done=False)
+    assert (scored["next", "intrinsic_reward"][:, 0] > 0).all()
+    assert second.intrinsic.n_envs == 3
+
+
 def test_a_frozen_scale_does_not_move_and_an_environment_does_not_freeze_it():
     env = TransformedEnv(Reacher(), bonus_transform(Reacher(), "rnd", discount=0.5))
     env.rollout(5)
@@ -207,13 +217,13 @@ def test_the_loss_is_a_loss_module_of_zero_that_trains():
     assert not loss.state_dict()
 
 
-def test_a_bonus_within_episodes_wants_whole_rollouts():
+def test_a_bonus_within_episodes_is_scored_alike_inside_and_outside_an_environment():
     base = DeepSea(4, 2)
-    transform = bonus_transform(base, "episodic-count", normalise=False)
-    with pytest.raises(ValueError, match="call it with the whole batch of a collector"):
-        TransformedEnv(DeepSea(4, 2), transform).rollout(3)
-    rollout = base.rollout(8, break_when_any_done=False)
-    assert transform(rollout)["next", "intrinsic_reward"].shape == (2, 8, 1)
+    inside, outside = (bonus_transform(base, "episodic-count", normalize=False) for _ in range(2))
+    rollout = TransformedEnv(base, inside).rollout(8, break_when_any_done=False)
+    expected = rollout["next", "intrinsic_reward"].clone()
+    assert expected.shape == (2, 8, 1)
+    assert torch.equal(outside(rollout)["next", "intrinsic_reward"], expected)
 
 
 def test_a_copy_in_every_worker_is_refused():

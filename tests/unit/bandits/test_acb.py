@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from optimist.bandits import ACB, FixedActions, MultiArmed, simulate
-from optimist.bandits.policies.ensembles import LazyEnsemble, RerandomizedEnsemble
-from optimist.bandits.regression import PolyakSGD, RecursiveLeastSquares
-from optimist.bandits.streams import normals
+from optimist.bandits.acb import LazyEnsemble
+from optimist.bandits.compiled.streams import normals
+from optimist.bandits.ensembles import RerandomizedEnsemble
+from optimist.bandits.regression import ExactLeastSquares, PolyakSGD
 
 
 def literal_ensemble(x, y, warm_targets, ridge):
@@ -41,7 +42,7 @@ def test_incremental_equals_the_refit_on_the_recorded_history(ridge):
 def test_descent_with_step_one_on_one_hot_features_is_the_exact_fit():
     # The average of the targets themselves, begun with weight ridge at w_0, is the ridge fit: same bits, same draws.
     exact, descent = (
-        ACB(6, ensemble_size=4, ridge=0.5, solver=solver, learning_rate=1.0, is_implicit=False)
+        ACB(6, ensemble_size=4, ridge=0.5, solver=solver, averaging="uniform", learning_rate=1.0, is_implicit=False)
         for solver in ("exact", "sgd")
     )
     rng = np.random.default_rng(0)
@@ -124,7 +125,7 @@ def test_more_features_than_samples_and_duplicate_actions_do_no_harm():
 
 
 def test_explicit_steps_that_diverge_are_reported_not_played():
-    policy = ACB(2, solver="sgd", is_implicit=False, learning_rate=10.0)
+    policy = ACB(2, solver="sgd", averaging="uniform", is_implicit=False, learning_rate=10.0)
     x = np.array([[30.0, 0.0], [0.0, 30.0]])
     with np.errstate(all="ignore"):
         policy.partial_fit(np.repeat(x, 200, axis=0), np.ones(400))
@@ -137,7 +138,7 @@ def test_the_defaults_are_the_contracts_and_stand_in_one_place():
     contract = {"history": "incremental", "ensemble_size": 32, "beta": 0.3, "ridge": 1.0, "solver": "exact"}
     assert (contract | {"aggregate": "max", "seed": 0}).items() <= defaults.items()
     assert ACB(3).parameters == {"n_features": 3} | defaults
-    for function in (PolyakSGD, RecursiveLeastSquares, RerandomizedEnsemble, LazyEnsemble):  # below it, no defaults
+    for function in (PolyakSGD, ExactLeastSquares, RerandomizedEnsemble, LazyEnsemble):  # below it, no defaults
         assert all(p.default is p.empty for p in inspect.signature(function).parameters.values())
 
 

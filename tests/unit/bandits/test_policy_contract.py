@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lineup_cases import RANDOMISED, VARIANTS, WIDTH_OF, make
+from lineup_cases import HAVE_BETA, RANDOMIZED, VARIANTS, WITHOUT_MATRIX, make
 
 from optimist import bandits
 
@@ -34,7 +34,7 @@ def assert_same_state(a, b):
 
 
 @every_policy
-def test_scores_are_what_predict_maximises_and_looking_moves_nothing(name, rng):
+def test_scores_are_what_predict_maximizes_and_looking_moves_nothing(name, rng):
     policy = make(name)
     for _ in range(30):
         x = rng.normal(size=(6, 4))
@@ -56,7 +56,11 @@ def test_a_batch_of_decisions_is_the_decisions_one_by_one(name, rng):
     batch = policy.predict(x)
     assert batch.shape == (5,)
     assert policy.scores(x).shape == (5, 6)
-    if name not in ("acb-lazy", "epsilon-greedy"):  # they draw a decision's numbers in another order for a batch
+    if name not in (
+        "acb-lazy",
+        "epsilon-greedy",
+        "stochastic",
+    ):  # they draw a decision's numbers in another order for a batch
         np.testing.assert_array_equal(batch, [other.predict(rows) for rows in x])
 
 
@@ -104,7 +108,7 @@ def test_same_seed_same_run(name):
     assert_same_state(state(a), state(b))
 
 
-@pytest.mark.parametrize("name", RANDOMISED)
+@pytest.mark.parametrize("name", RANDOMIZED)
 def test_the_seed_is_used(name):
     x = np.random.default_rng(0).normal(size=(6, 4))
     runs = []
@@ -114,10 +118,10 @@ def test_the_seed_is_used(name):
     assert len({tuple(scores) for scores in runs}) > 1
 
 
-@pytest.mark.parametrize("name", WIDTH_OF)
-def test_the_width_scales_the_bonus(name, rng):
+@pytest.mark.parametrize("name", HAVE_BETA)
+def test_beta_scales_the_bonus(name, rng):
     x = rng.normal(size=(6, 4))
-    narrow, wide = (make(name, **{WIDTH_OF[name]: width}).partial_fit(x, x @ THETA) for width in (0.2, 0.6))
+    narrow, wide = (make(name, beta=beta).partial_fit(x, x @ THETA) for beta in (0.2, 0.6))
     assert (narrow.bonus(x) != 0).all()
     np.testing.assert_allclose(3 * narrow.bonus(x), wide.bonus(x), rtol=1e-9)
     np.testing.assert_allclose(narrow.mean(x), wide.mean(x))
@@ -134,13 +138,13 @@ def test_a_cold_elliptical_bonus_is_the_norm_over_the_root_of_ridge(ridge, rng):
     # A peer starts from lambda I where I / lambda belongs.
     x = rng.normal(size=(6, 4))
     for name in ("linucb", "diagonal-linucb"):
-        policy = make(name, ridge=ridge, width=1.0)
+        policy = make(name, ridge=ridge, beta=1.0)
         np.testing.assert_allclose(policy.bonus(x), np.linalg.norm(x, axis=1) / np.sqrt(ridge))
 
 
 def test_the_ridge_is_added_once_not_at_every_update(rng):
     x, r = rng.normal(size=(50, 4)), rng.normal(size=50)
-    policy = make("linucb", ridge=2.0, width=1.0).partial_fit(x, r)
+    policy = make("linucb", ridge=2.0, beta=1.0).partial_fit(x, r)
     gram = 2.0 * np.eye(4) + x.T @ x
     question = rng.normal(size=(3, 4))
     np.testing.assert_allclose(
@@ -253,5 +257,58 @@ def test_it_learns_the_best_action(name):
     for _ in range(400):
         action = policy.predict(x)
         policy.partial_fit(x[action], x[action] @ THETA + 0.05 * rng.normal())
-    if name != "epsilon-greedy":
+    if name not in ("epsilon-greedy", "stochastic"):
         assert (x @ THETA)[policy.predict(x)] > np.sort(x @ THETA)[-2] - 0.2
+
+
+@every_policy
+def test_its_text_is_the_call_that_made_it_and_how_much_it_learned(name, rng):
+    policy = train(make(name, ridge=0.5), rng)
+    text = repr(policy)
+    assert text.endswith("  # 25 samples")
+    again = eval(text, vars(bandits))
+    assert type(again) is type(policy)
+    assert again.parameters == policy.parameters
+    assert "seed" not in text  # what is left at its default is not said
+
+
+def test_the_text_of_many_learners_says_how_many():
+    policy = make("acb").spawn(np.repeat(make("acb").streams, 3, axis=0))
+    assert repr(policy) == "ACB(n_features=4)  # 0 samples in each of 3 learners"
+
+
+@every_policy
+@pytest.mark.parametrize("n_arms", [None, 3])
+def test_the_estimate_of_memory_is_that_of_its_arrays(name, n_arms):
+    policy = make(name, n_features=200, n_arms=n_arms)
+    held = sum(array.nbytes for array in policy._arrays.values())
+    assert policy.state_bytes() == pytest.approx(held, rel=0.02)
+    assert policy.state_bytes(learners=7) == 7 * policy.state_bytes()
+
+
+@pytest.mark.parametrize("name", sorted(set(VARIANTS) - WITHOUT_MATRIX))
+def test_a_matrix_that_cannot_fit_is_refused_before_it_is_asked_for(name):
+    message = r"n_features=100,000,000 needs .* of memory, and .* are available: .*solver='sgd'"
+    with pytest.raises(ValueError, match=message):
+        make(name, n_features=100_000_000)
+
+
+def test_what_needs_no_matrix_is_refused_only_where_its_columns_cannot_fit():
+    with pytest.raises(ValueError, match="use fewer features or a smaller ensemble"):
+        make("acb-sgd-uniform", n_features=10**12)
+    policy = make("acb-sgd", n_features=10**12)  # keeps only the columns that it has learned from
+    with pytest.raises(ValueError, match="learners=2 needs"):
+        policy.spawn(np.repeat(policy.streams, 2, axis=0))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, 2, -0.1, np.nan, "0.1", True])
+def test_delta_is_a_probability(delta):
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\)"):
+        bandits.LinUCB(3, beta="theory", delta=delta)
+
+
+@pytest.mark.parametrize("name", HAVE_BETA)
+@pytest.mark.parametrize("beta", [-1, np.nan, np.inf, "large", None, np.zeros(2)])
+def test_beta_is_a_number_from_0_on(name, beta):
+    with pytest.raises(ValueError, match="beta must be a finite number >= 0"):
+        make(name, beta=beta)

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.bandits import kernels
+from optimist.bandits.compiled import linear
+from optimist.bandits.compiled.streams import make_streams
 from optimist.bandits.regression import (
     CholeskyFactor,
-    DiagonalLeastSquares,
+    ExactLeastSquares,
     PolyakSGD,
-    RecursiveLeastSquares,
     read_columns,
 )
+from optimist.bandits.sgd import DIAGONAL, AdaptiveSGD
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 6), st.integers(1, 4), st.integers(1, 12))
 
@@ -35,7 +36,7 @@ def test_recursive_least_squares_equals_the_refit(size, ridge, seed):
     rng = np.random.default_rng(seed)
     initial = rng.normal(size=(learners, arms, d, targets))
     x, arm, y = samples(rng, learners, arms, d, targets, count)
-    fit = RecursiveLeastSquares(initial.copy(), ridge)
+    fit = ExactLeastSquares(initial.copy(), ridge)
     fit.update(x, arm, y)
     question = rng.normal(size=(1, 1, arms, d))
     norms = fit.elliptical_norms(question, np.arange(arms))
@@ -47,7 +48,7 @@ def test_recursive_least_squares_equals_the_refit(size, ridge, seed):
             lower = np.tril(fit.inverse[learner, model])
             np.testing.assert_allclose(lower, np.tril(np.linalg.inv(gram)), rtol=1e-8, atol=1e-10)
             vector = rng.normal(size=(1, 1, 1, d))
-            product = kernels.multiply_symmetric(fit.inverse[learner, model][None, None], vector)
+            product = linear.multiply_symmetric(fit.inverse[learner, model][None, None], vector)
             np.testing.assert_allclose(product[0, 0, 0], np.linalg.solve(gram, vector[0, 0, 0]), rtol=1e-7, atol=1e-9)
             row = question[0, 0, model]
             assert norms[learner, 0, model] == pytest.approx(np.sqrt(row @ np.linalg.solve(gram, row)), rel=1e-9)
@@ -61,16 +62,16 @@ def test_an_update_is_quadratic_it_never_inverts_or_solves(monkeypatch):
 
     for name in ("inv", "solve", "cholesky", "lstsq", "pinv", "eigh", "svd"):
         monkeypatch.setattr(np.linalg, name, refuse)
-    fit = RecursiveLeastSquares(np.zeros((1, 1, 5, 1)), 1.0)
+    fit = ExactLeastSquares(np.zeros((1, 1, 5, 1)), 1.0)
     fit.update(np.ones((1, 3, 5)), np.zeros((1, 3), np.int64), np.ones((1, 3, 1)))
-    factor = CholeskyFactor(1, 1, 5, 1.0)
+    factor = CholeskyFactor(1, 1, 5, 1.0, 1.0)
     factor.update(np.ones((1, 3, 5)), np.zeros((1, 3), np.int64))
 
 
 def test_twice_the_data_at_half_the_ridge_is_another_scale_of_the_same_fit():
     rng = np.random.default_rng(0)
     x, arm, y = samples(rng, 1, 1, 4, 2, 10)
-    once, twice = (RecursiveLeastSquares(np.zeros((1, 1, 4, 2)), ridge) for ridge in (0.5, 1.0))
+    once, twice = (ExactLeastSquares(np.zeros((1, 1, 4, 2)), ridge) for ridge in (0.5, 1.0))
     once.update(x, arm, y)
     for _ in range(2):
         twice.update(x, arm, y)
@@ -84,7 +85,7 @@ def test_rotations_keep_the_cholesky_factor(size, start, seed):
     learners, arms, d, _, count = size
     rng = np.random.default_rng(seed)
     x, arm, _ = samples(rng, learners, arms, d, 1, count)
-    factor = CholeskyFactor(learners, arms, d, start)
+    factor = CholeskyFactor(learners, arms, d, start, 1.0)
     factor.update(x, arm)
     for learner in range(learners):
         for model in range(arms):
@@ -126,7 +127,8 @@ def test_diagonal_least_squares_is_exact_on_one_hot_features():
     rng = np.random.default_rng(1)
     x = np.eye(5)[rng.integers(0, 5, size=(2, 30))]
     y, arm = rng.normal(size=(2, 30, 1)), np.zeros((2, 30), np.int64)
-    diagonal, exact = (kind(np.zeros((2, 1, 5, 1)), 0.7) for kind in (DiagonalLeastSquares, RecursiveLeastSquares))
+    diagonal = AdaptiveSGD(2, 1, 5, 1, 0.7, 1.0, DIAGONAL, "float64", make_streams(np.random.SeedSequence(0), [0, 1]))
+    exact = ExactLeastSquares(np.zeros((2, 1, 5, 1)), 0.7)
     diagonal.update(x, arm, y)
     exact.update(x, arm, y)
     np.testing.assert_allclose(diagonal.columns, exact.columns, rtol=1e-12)

@@ -5,15 +5,26 @@ import pytest
 from lineup_cases import VARIANTS, make
 
 from optimist import bandits
-from optimist.bandits import ACB, ChangingActions, FixedActions, LabelledData, MultiArmed, Noise, multi_armed, simulate
-from optimist.bandits.streams import make_streams
+from optimist.bandits import (
+    ACB,
+    ChangingActions,
+    DriftingActions,
+    FixedActions,
+    LabeledData,
+    MultiArmed,
+    Noise,
+    simulate,
+    simulation,
+)
+from optimist.bandits.compiled.streams import make_streams
 from optimist.seeding import split
 
 PROBLEMS = {
     "fixed": FixedActions.random(6, 4, instances=2, seed=1),
     "changing": ChangingActions(5, 4, 0.2, seed=1),
+    "drifting": DriftingActions(5, 4, 0.2, period=20, seed=1),
     "multi-armed": MultiArmed([0.1, 0.9, 0.4], Noise(0.2, "uniform")),
-    "labelled": LabelledData(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 3),
+    "labeled": LabeledData(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 3),
 }
 
 
@@ -22,8 +33,8 @@ def plain_loop(policy, problem, horizon, trial, seed):
     learner = policy.spawn(make_streams(split(seed, "policy"), [trial]))
     streams = make_streams(split(seed, "problem"), [trial])
     total = 0.0
-    for _ in range(horizon):
-        x, means = problem.deal([trial], streams)
+    for t in range(horizon):
+        x, means = problem.deal([trial], streams, t)
         action = learner.predict(x[0])
         mean = means[0, action]
         reward = problem.noise.rewards(np.array([mean]), streams)[0]
@@ -47,15 +58,15 @@ def test_simulate_is_the_loop_a_user_would_write(name, kind):
     "solver",
     [
         {"solver": "exact"},
-        {"solver": "sgd", "learning_rate": 0.5},
-        {"solver": "sgd", "learning_rate": 0.5, "is_implicit": False},
+        {"solver": "sgd", "averaging": "uniform", "learning_rate": 0.5},
+        {"solver": "sgd", "averaging": "uniform", "learning_rate": 0.5, "is_implicit": False},
     ],
     ids=["exact", "implicit", "explicit"],
 )
 def test_the_compiled_multi_armed_loop_plays_the_same_actions(solver, monkeypatch):
     policy, problem = ACB(50, ensemble_size=8, beta=0.2, ridge=0.3, **solver), MultiArmed.paper()
     compiled = simulate(policy, problem, horizon=400, trials=5, seed=1)
-    monkeypatch.setattr(multi_armed, "regret", lambda *_: None)
+    monkeypatch.setattr(simulation, "compiled_regret", lambda *_: None)
     general = simulate(policy, problem, horizon=400, trials=5, seed=1)
     np.testing.assert_allclose(compiled.regret, general.regret, atol=1e-9)
     assert compiled.final.max() > 0

@@ -77,3 +77,44 @@ def test_bad_problems_are_refused():
         theory.acb_parameters(**PROBLEM | {"horizon": 0})
     with pytest.raises(ValueError, match="sigma must be > 0"):
         theory.acb_parameters(**PROBLEM | {"sigma": 0.0})
+
+
+@pytest.mark.parametrize(
+    "change", [{"sigma": 1e-200}, {"sigma": 1e200}, {"theta_norm": 1e-300}, {"delta": 1e-320}, {"horizon": 10**400}]
+)
+@pytest.mark.parametrize("history", ["rerandomized", "lazy"])
+def test_numbers_beyond_floating_point_are_refused_in_words(change, history):
+    with pytest.raises(ValueError, match="too large or too small for floating-point numbers"):
+        theory.acb_parameters(**PROBLEM | change, history=history)
+
+
+def test_the_bounds_hold_with_one_minus_two_delta():
+    assert theory.acb_parameters(**PROBLEM).confidence == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("history", ["rerandomized", "incremental", "lazy"])
+def test_a_ridge_below_the_square_of_the_feature_norm_is_told(history):
+    problem = PROBLEM | {"n_features": 100, "history": history}
+    for sigma, feature_norm, is_covered in [(2.0, 1.0, True), (1.99, 1.0, False), (2.0, 1.01, False), (4.0, 2.0, True)]:
+        found = theory.acb_parameters(**problem | {"sigma": sigma, "feature_norm": feature_norm})  # W = 2
+        assert found.is_potential_covered is is_covered
+        assert any("below B^2" in said for said in found.caveats) is not is_covered
+
+
+def test_the_potential_lemma_fails_below_that_ridge():
+    # sum |x|^2_{Sigma^-1} <= 2 log det(Sigma_T / ridge): for a small ridge the first sample, of norm B, breaks it.
+    for ridge, holds in [(1.0, True), (0.1, False)]:
+        potential, log_det = 1 / ridge, math.log1p(1 / ridge)
+        assert (potential <= 2 * log_det) is holds
+
+
+def test_a_bound_that_says_nothing_is_told():
+    found = theory.acb_parameters(**PROBLEM)
+    assert found.regret_bound > 2 * 2.0 * 1.0 * 10_000  # 2 W B T
+    assert found.is_vacuous
+    assert any("vacuous" in said for said in found.caveats)
+    long = theory.acb_parameters(**PROBLEM | {"horizon": 10**9, "sigma": 2.0})
+    assert long.regret_bound < 2 * 2.0 * 10**9
+    assert not long.is_vacuous
+    assert long.caveats == ()
+    assert theory.acb_parameters(**PROBLEM | {"horizon": 10**9, "sigma": 2.0, "delta": 0.5}).is_vacuous

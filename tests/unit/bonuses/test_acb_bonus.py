@@ -7,24 +7,31 @@ import pytest
 import torch
 from torch import nn
 
-from optimist.bonuses.acb import ACB
-from optimist.bonuses.presets import DEFAULT
+from optimist.bonuses.acb.bonus import ACB
+from optimist.bonuses.acb.config import DEFAULT, Auto, Exact
+from optimist.bonuses.acb.minibatches import minibatch_rows
 from optimist.bonuses.protocol import Transitions
-from optimist.bonuses.schedule import minibatch_rows
+from oracles import elliptical_bonuses
 
 CONFIGURATIONS = {
     "default": {},
-    "recursive": {"solver": "recursive", "ridge": 1.0, "sketch_size": 4},
+    "exact": {"solver": "exact", "ridge": 1.0, "sketch_size": 4},
     "gradient rmsprop batch": {
         "features": "gradient",
         "solver": "rmsprop",
         "statistics": "batch",
         "affine": True,
         "targets": "fresh",
-        "passes": 2,
+        "epochs": 2,
     },
     "penultimate unscaled max": {"features": "penultimate", "statistics": "none", "aggregate": "max"},
-    "last-layer exponential": {"features": "last-layer", "averaging": "exponential", "minibatches": 3},
+    "narrowest": {"solver": "proximal", "averaging": "narrowest"},
+    "last-layer exponential": {
+        "features": "last-layer",
+        "solver": "proximal",
+        "averaging": "exponential",
+        "minibatches": 3,
+    },
 }
 
 
@@ -203,6 +210,45 @@ def test_the_users_own_network_is_never_run_nor_touched(features):
     assert all(parameter.requires_grad and parameter.grad is None for parameter in network.parameters())
 
 
+class Erratic(nn.Module):
+    """A policy that, at its k-th use from now, raises or returns NaN."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails_in, self.raises = -1, True
+        self.layers = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+
+    def forward(self, observations):
+        self.fails_in -= 1
+        if self.fails_in == 0 and self.raises:
+            raise ZeroDivisionError("a bug of the user's")
+        return self.layers(observations) * (float("nan") if self.fails_in == 0 else 1.0)
+
+
+@pytest.mark.parametrize("raises", [True, False], ids=["raises", "nan"])
+@pytest.mark.parametrize("solver", ["exact", "proximal", "rmsprop"])
+@pytest.mark.parametrize("features", ["gradient", "sketch"])
+@pytest.mark.parametrize("fitted", [True, False], ids=["fitted", "first"])
+def test_a_policy_that_fails_in_mid_stream_leaves_everything_as_it_was(features, solver, raises, fitted):
+    torch.manual_seed(0)
+    bonus = ACB(Erratic(), features=features, solver=solver, ensemble_size=4, minibatch_size=8)
+    if fitted:
+        bonus.update(rollout(0))
+    before, network = bonus.state_dict(), bonus._auxiliary.network
+    failed = 0
+    for fails_in in range(1, 80):
+        network.fails_in, network.raises = fails_in, raises
+        try:
+            bonus.update(rollout(1))
+        except (ZeroDivisionError, ValueError):
+            failed += 1
+            assert same(before, bonus.state_dict()), fails_in
+        if network.fails_in > 0:  # not that many uses in an update: all were tried
+            break
+        bonus.load_state_dict(before)
+    assert failed >= (8 if features == "gradient" else 1)  # gradients are read minibatch by minibatch, eight of them
+
+
 def test_a_changed_policy_is_refused_before_anything_is_learned():
     network = policy()
     bonus = ACB(network, torch.zeros(1, 5), ensemble_size=4)
@@ -223,7 +269,7 @@ def test_an_example_that_is_none_is_refused_on_loading():
 
 
 def test_a_foreign_state_is_refused_and_changes_nothing():
-    bonus, other = make(), make("recursive")
+    bonus, other = make(), make("exact")
     before = bonus.state_dict()
     for state in (other.state_dict(), {"weights": torch.zeros(1)}):
         with pytest.raises(ValueError, match="must"):
@@ -237,8 +283,17 @@ def test_an_unknown_option_suggests_a_near_one():
 
 
 def test_options_are_fields_of_the_configuration():
-    bonus = ACB(policy(), config=DEFAULT, ridge=7.0)
-    assert (bonus.config.ridge, bonus.config.ensemble_size) == (7.0, DEFAULT.ensemble_size)
+    bonus = ACB(policy(), config=DEFAULT, ridge=7.0, form="square")
+    assert bonus.config == dataclasses.replace(DEFAULT, solver=Auto(ridge=7.0), form="square")
+    assert ACB(policy(), solver="exact", ridge=0.01).config == dataclasses.replace(DEFAULT, solver=Exact(ridge=0.01))
+
+
+def test_a_bonus_shows_what_it_is_made_of():
+    bonus = ACB(policy(), solver="exact", ensemble_size=4, sketch_size=2)
+    unsized = "ACB(features='sketch', dimensions=None, ensemble_size=4, solver=Exact(ridge=1.0))"
+    assert repr(bonus) == unsized
+    bonus.update(rollout(0))
+    assert repr(bonus) == unsized.replace("None", "12")  # three layers of 2 x 2 numbers
 
 
 def test_the_bonus_is_that_of_the_successor():
@@ -271,6 +326,8 @@ def test_a_step_that_is_not_valid_is_neither_paid_nor_learned(name):
     valid = torch.rand(16, 4, generator=torch.Generator().manual_seed(0)) < 0.7
     transitions = dataclasses.replace(rollout(1), valid=valid)
     bonus, other = make(name), make(name)
+    for one in (bonus, other):
+        one.update(rollout(0))
     everywhere = bonus.compute(rollout(1))
     assert torch.equal(bonus.compute(transitions)[~valid], torch.zeros(int((~valid).sum())))
     torch.testing.assert_close(bonus.compute(transitions)[valid], everywhere[valid], rtol=1e-4, atol=1e-6)
@@ -279,6 +336,65 @@ def test_a_step_that_is_not_valid_is_neither_paid_nor_learned(name):
     alone = transitions_of(after.unsqueeze(1), before.unsqueeze(1))
     assert bonus.update(transitions) == other.update(alone)
     assert same(bonus.state_dict(), other.state_dict())
+
+
+def standardized_history(history, queries, epsilon=1e-3):
+    """Both in the coordinates of the whole history, in float64."""
+    history, queries = history.double(), queries.double()
+    deviation = (history.var(0, correction=0) + epsilon * history.var(0, correction=0).mean()).sqrt()
+    return (history - history.mean(0)) / deviation, (queries - history.mean(0)) / deviation
+
+
+def sketches_of(bonus, states):
+    return bonus._sizing.regression_for(states).features(states.flatten(0, 1)).dense()
+
+
+def test_old_states_keep_the_exact_bonus_when_the_statistics_move():
+    """Ten rollouts on three states, then one on all 55: in 0.1.0 the old states had 6 to 11 times the exact bonus."""
+    network = nn.Sequential(nn.Linear(55, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+    generator = torch.Generator().manual_seed(3)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    states, members = torch.eye(55), 2000
+    bonus = ACB(network, states[:1], sketch_size=8, ensemble_size=members, auxiliary_rate=0.0)
+    visits = [torch.randint(3, (256,), generator=generator) for _ in range(10)]
+    visits.append(torch.arange(256) % 55)
+    for visited in visits:
+        bonus.update(transitions_of(states[visited].unflatten(0, (64, 4))))
+    features = sketches_of(bonus, states[:, None])
+    history, queries = standardized_history(features[torch.cat(visits)], features)
+    exact = elliptical_bonuses(history, queries, 1.0).sqrt()
+    ratio = bonus.compute(transitions_of(states[:, None])).flatten() / exact
+    # The rms of 2,000 exact draws has the relative sd 1 / sqrt(2 M) = 1.6 %: 5.5 sd, 55 states, 1 in 500,000.
+    assert (ratio - 1).abs().max() < 5.5 / math.sqrt(2 * members)
+
+
+@pytest.mark.parametrize("name", ["default", "last-layer exponential", "gradient running"])
+def test_the_first_rollout_is_read_by_its_own_statistics_on_the_scale_of_later_ones(name):
+    """In 0.1.0 features were raw before the first update: with states of size 0.01 the first bonuses were nothing."""
+    configuration = {"features": "gradient", "solver": "proximal"} if "gradient" in name else CONFIGURATIONS[name]
+    bonus = ACB(policy(), torch.zeros(1, 5), ensemble_size=256, **configuration)
+    small = rollout(0).mapped(lambda part: part * 0.01 if part.is_floating_point() else part)
+    before = bonus.state_dict()
+    first = bonus.compute(small)
+    assert same(before, bonus.state_dict())
+    # Whitened by their own 64 states the features have a mean square of at most 1 per coordinate, prior variance 1:
+    # the mean square of the bonus is the number of dimensions, less what the floor takes; of the exact solver, over the
+    # 64 states, as it will be once they are learned.
+    dimensions = bonus._sizing.dimensions / (64 if name == "default" else 1)
+    assert 0.3 * dimensions < first.square().mean() < 1.5 * dimensions
+    bonus.update(small)
+    unseen = bonus.compute(rollout(1).mapped(lambda part: part * 0.01 if part.is_floating_point() else part))
+    assert 0.05 < unseen.median() / first.median() < 20
+
+
+def test_a_single_state_before_the_first_update_has_the_bonus_of_a_new_one():
+    bonus = make(ensemble_size=256)
+    alone = bonus.compute(transitions_of(torch.full((1, 1, 5), 0.3)))
+    same_all_along = bonus.compute(transitions_of(torch.full((8, 2, 5), 0.3))) * 16**0.5
+    many = bonus.compute(rollout(0)) * 64**0.5
+    assert 0.3 < alone.item() / many.median() < 3
+    torch.testing.assert_close(same_all_along, alone.expand(8, 2), rtol=1e-4, atol=0)
 
 
 def test_the_policy_is_followed_at_the_rate_alpha_and_never_written():
@@ -317,7 +433,7 @@ def test_bonuses_fall_as_one_over_n_and_the_unseen_keeps_its_own():
         states[:1],
         features="penultimate",
         statistics="none",
-        solver="recursive",
+        solver="exact",
         ridge=1.0,
         fraction=1.0,
         ensemble_size=4000,
@@ -337,7 +453,7 @@ def test_bonuses_fall_as_one_over_n_and_the_unseen_keeps_its_own():
 
 def test_the_schedule_covers_what_it_should():
     generator = torch.Generator().manual_seed(0)
-    config = make(solver="proximal", fraction=1.0, passes=2, minibatch_size=10).config
+    config = make(solver="proximal", fraction=1.0, epochs=2, minibatch_size=10).config
     schedule = minibatch_rows(64, config, generator=generator)
     assert len(schedule) == 14
     assert max(len(rows) for rows in schedule) == 10

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from optimist.bonuses.auxiliary import AuxiliaryNetwork
+from optimist.bonuses.acb.auxiliary import AuxiliaryNetwork
 
 
 def policy(seed=0):
-    """Two tied layers, and batch normalisation for its buffers, real and integer."""
+    """Two tied layers, and batch normalization for its buffers, real and integer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3), nn.Linear(3, 2))

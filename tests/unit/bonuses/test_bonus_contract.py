@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from optimist.bonuses import (
     ACB,
@@ -85,20 +86,22 @@ def elliptical(shape, seed):
 
 
 def e3b(shape, seed):
-    config = InverseDynamicsConfig(features=6, epochs=2, minibatches=2)
+    config = InverseDynamicsConfig(n_features=6, epochs=2, minibatches=2)
     return E3B(InverseDynamics(shape, ACTIONS, seed=seed, config=config))
 
 
 def rnd(shape, seed):
-    return RND(shape, seed=seed, config=RNDConfig(features=8, epochs=2, minibatches=2))
+    return RND(shape, seed=seed, config=RNDConfig(n_features=8, epochs=2, minibatches=2))
 
 
 BUILDERS = {
     "acb": acb(),
-    "acb recursive": acb(solver="recursive", sketch_size=4),
+    "acb exact": acb(solver="exact", sketch_size=4),
     "acb last-layer": acb(features="last-layer"),
+    "acb gradient": acb(features="gradient", solver="proximal", minibatch_size=4),
+    "acb rmsprop": acb(features="gradient", solver="rmsprop", pull=0.1, minibatch_size=4),
     "rnd": rnd,
-    "icm": lambda shape, seed: ICM(shape, ACTIONS, seed=seed, config=ICMConfig(features=8, epochs=2, minibatches=2)),
+    "icm": lambda shape, seed: ICM(shape, ACTIONS, seed=seed, config=ICMConfig(n_features=8, epochs=2, minibatches=2)),
     "elliptical": elliptical,
     "e3b": e3b,
     "count": lambda shape, seed: HashCount(shape, seed=seed, config=HashCountConfig(code="simhash", bits=6)),
@@ -214,6 +217,57 @@ def test_a_saved_state_continues_bit_exactly(build, shape):
     assert other.update(rollout(shape, 1)) == metrics
     assert same(bonus.state_dict(), other.state_dict())
     assert torch.equal(bonus.compute(rollout(shape, 2)), other.compute(rollout(shape, 2)))
+
+
+class FailingOperation(TorchDispatchMode):
+    """Counts the products and sums that are made inside, and raises at one of them, as a machine out of memory would.
+
+    Once it has raised it lets everything through: what undoes the failed update is not to fail as well.
+    """
+
+    COUNTED = ("mm", "addmm", "addmm_", "bmm", "convolution", "mul", "sub", "sum", "unique2", "_unique2")
+
+    def __init__(self, fails_at=None):
+        super().__init__()
+        self.fails_at, self.made = fails_at, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.name.removeprefix("aten::") in self.COUNTED:
+            self.made += 1
+            if self.made == self.fails_at:
+                raise MemoryError("no memory for this")
+        return func(*args, **(kwargs or {}))
+
+
+@every_bonus
+@every_shape
+def test_an_update_that_fails_halfway_changes_nothing(build, shape):
+    reference = build(shape, 0)
+    reference.update(rollout(shape, 0))
+    with FailingOperation() as counter:
+        metrics = reference.update(rollout(shape, 1))
+    assert counter.made > 0
+    bonus = build(shape, 0)
+    bonus.update(rollout(shape, 0))
+    before = bonus.state_dict()
+    for fails_at in sorted({1 + k * (counter.made - 1) // 6 for k in range(7)}):
+        with pytest.raises(MemoryError), FailingOperation(fails_at):
+            bonus.update(rollout(shape, 1))
+        assert same(before, bonus.state_dict()), f"operation {fails_at} of {counter.made}"
+    assert bonus.update(rollout(shape, 1)) == metrics
+    assert same(reference.state_dict(), bonus.state_dict())
+
+
+@every_bonus
+def test_a_first_update_that_fails_halfway_changes_nothing(build):
+    shape = SHAPES["vector"]
+    other, made = build(shape, 0), build(shape, 0)
+    with FailingOperation() as counter:
+        other.update(rollout(shape, 0))
+    before = made.state_dict()
+    with pytest.raises(MemoryError), FailingOperation(counter.made // 2):
+        made.update(rollout(shape, 0))
+    assert same(before, made.state_dict())
 
 
 @every_bonus

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from optimist import bonuses
+from optimist.bonuses.acb.config import SOLVERS
 
 
 def test_the_contract_as_it_is_written():
@@ -58,7 +59,8 @@ def own_objects():
 
 
 def configurations():
-    return [value for value in own_objects() if dataclasses.is_dataclass(value) and value.__name__.endswith("Config")]
+    named = [value for value in own_objects() if dataclasses.is_dataclass(value) and value.__name__.endswith("Config")]
+    return [*named, *SOLVERS.values()]
 
 
 def test_no_function_has_a_default_that_disagrees_with_every_configuration():

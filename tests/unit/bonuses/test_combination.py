@@ -20,7 +20,7 @@ from optimist.bonuses import (
     Transitions,
 )
 
-SMALL = RNDConfig(features=4)
+SMALL = RNDConfig(n_features=4)
 
 
 def rollout(observations):
@@ -80,7 +80,10 @@ def with_a_bad_last_action():
 
 SECONDS = {
     "another shape": (lambda: HashCount(Discrete(5), seed=0), r"must have shape \(T, N\), got \(T, N, 3\)"),
-    "a bad last action": (lambda: ICM((3,), DiscreteActions(2), seed=0, config=ICMConfig(features=4)), "actions must"),
+    "a bad last action": (
+        lambda: ICM((3,), DiscreteActions(2), seed=0, config=ICMConfig(n_features=4)),
+        "actions must",
+    ),
     "a network of other size": (lambda: ACB(nn.Linear(4, 2), seed=0), "could not read observations"),
 }
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import oracles
 from optimist.bonuses import Discrete, HashCount, HashCountConfig, Transitions
-from optimist.bonuses.counts import CountTable, visits_so_far
-from optimist.bonuses.hashing import ExactHash, SimHash
+from optimist.bonuses.counting.codes import ExactHash, SimHash
+from optimist.bonuses.counting.hash_count import CountTable, visits_so_far
 
 
 def rollout(observations):

@@ -19,7 +19,7 @@ from optimist.bonuses import (
     InverseDynamicsConfig,
     Transitions,
 )
-from optimist.bonuses.episodic import episodic_bonuses
+from optimist.bonuses.e3b import episodic_bonuses
 
 
 def identity(size):
@@ -112,9 +112,9 @@ def test_a_wrong_embedding_says_what_was_expected():
 @pytest.mark.parametrize("kind", ["inverse dynamics", "icm"])
 def test_learned_embeddings_are_trained_after_the_covariance_has_moved(kind):
     if kind == "icm":
-        embedding = ICM((2,), DiscreteActions(2), seed=0, config=ICMConfig(features=4))
+        embedding = ICM((2,), DiscreteActions(2), seed=0, config=ICMConfig(n_features=4))
     else:
-        embedding = InverseDynamics((2,), DiscreteActions(2), seed=0, config=InverseDynamicsConfig(features=4))
+        embedding = InverseDynamics((2,), DiscreteActions(2), seed=0, config=InverseDynamicsConfig(n_features=4))
     bonus = E3B(embedding)
     x = torch.randn(5, 3, 2, generator=torch.Generator().manual_seed(0))
     phi = embedding.embed(x).double().view(5, 3, 4)
@@ -126,7 +126,7 @@ def test_learned_embeddings_are_trained_after_the_covariance_has_moved(kind):
 
 
 def test_an_action_that_the_embedding_cannot_learn_from_changes_nothing():
-    bonus = E3B(InverseDynamics((2,), DiscreteActions(2), seed=0, config=InverseDynamicsConfig(features=4)))
+    bonus = E3B(InverseDynamics((2,), DiscreteActions(2), seed=0, config=InverseDynamicsConfig(n_features=4)))
     x, never = torch.ones(1, 1, 2), torch.zeros(1, 1, dtype=torch.bool)
     with pytest.raises(ValueError, match="actions must lie below 2"):
         bonus.update(Transitions(x, torch.full((1, 1), 2), x, never, never))

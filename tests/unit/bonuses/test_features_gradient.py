@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from optimist.bonuses.features import ArgmaxLoss, GradientFeatures, blocks, layers, make
+from optimist.bonuses.features import ArgmaxLoss, GradientFeatures, make
+from optimist.bonuses.features import batch as feature_batch
+from optimist.bonuses.features.per_state import layers
 from oracles import state_gradients, vmapped_argmax_gradients
 
 MEMBERS = 3
@@ -184,7 +186,7 @@ NETWORKS = {
     "tied weights": (Tied, {"head"}),
     "positions first": (PositionsFirst, {"head"}),
     "one layer": (lambda: nn.Linear(6, 3), {""}),
-    "parametrised": (
+    "parametrized": (
         lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 4)), nn.Tanh(), nn.Linear(4, 3)),
         {"2"},
     ),
@@ -210,7 +212,7 @@ def test_any_other_module_goes_through_torch_func(kind):
         x = torch.randint(6, (5, 3), generator=generator)
     features = GradientFeatures(network, ArgmaxLoss(), torch.zeros_like(x[:1]))
     assert set(features.plan.layers) == native
-    assert features.plan.vectorised == ("one by one" not in kind)
+    assert features.plan.vectorized == ("one by one" not in kind)
     assert_features_are(features, features(x), state_gradients(network, ArgmaxLoss(), x))
 
 
@@ -319,7 +321,7 @@ def test_an_actor_of_small_gain_is_still_checked_layer_by_layer():
     assert make("gradient", network, torch.zeros(1, 6), seed=0).plan.layers == ("0", "2", "4")
 
 
-class BatchCentred(nn.Module):
+class BatchCentered(nn.Module):
     def __init__(self, before):
         super().__init__()
         self.before, self.first, self.head = before, nn.Linear(4, 4), nn.Linear(4, 3)
@@ -335,11 +337,11 @@ class BatchCentred(nn.Module):
 @pytest.mark.parametrize("before", [True, False])
 def test_a_network_that_mixes_states_is_refused(name, before):
     with pytest.raises(ValueError, match="mixes the states of a batch"):
-        make(name, BatchCentred(before), torch.zeros(1, 4), seed=0)
+        make(name, BatchCentered(before), torch.zeros(1, 4), seed=0)
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_batch_normalisation_by_the_batch_is_refused_by_name(statistics):
+def test_batch_normalization_by_the_batch_is_refused_by_name(statistics):
     network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=statistics), nn.Linear(4, 3))
     if not statistics:
         network.eval()
@@ -408,7 +410,7 @@ def test_a_layer_that_is_skipped_or_used_again_is_named(value):
 @pytest.mark.parametrize("numbers", [1, 7 * 6 * 2, 7 * 6 * 2 + 1])
 def test_pieces_that_stay_in_cache_add_up_to_the_whole(monkeypatch, numbers):
     # Seven states, six outputs: one, two and two members a piece, of five; one to three states of the convolution.
-    monkeypatch.setattr(blocks, "CACHED_NUMBERS", numbers)
+    monkeypatch.setattr(feature_batch, "CACHED_NUMBERS", numbers)
     monkeypatch.setattr(layers, "UNFOLDED_NUMBERS", 4 * 4 * 8 * (1 if numbers == 1 else 3))
     generator = torch.Generator().manual_seed(9)
     network = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(48, 6), nn.ReLU(), nn.Linear(6, 3)).double()

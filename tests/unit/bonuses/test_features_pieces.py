@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from optimist.bonuses.features import feature_map, make
-from optimist.bonuses.features.feature_map import pieces
+from optimist.bonuses.features import make
+from optimist.bonuses.features.per_state import taps
+from optimist.bonuses.features.per_state.taps import pieces
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from optimist.bonuses.features.feature_map import pieces
 )
 @pytest.mark.parametrize("is_dict", [False, True])
 def test_pieces_are_the_batch_in_order_in_even_parts_below_the_limit(monkeypatch, limit, lengths, is_dict):
-    monkeypatch.setattr(feature_map, "READ_NUMBERS", limit)
+    monkeypatch.setattr(taps, "READ_NUMBERS", limit)
     numbers = torch.arange(7 * 6).view(7, 6)
     batch = {"a": numbers[:, :2], "b": numbers[:, 2:]} if is_dict else numbers
     found = [torch.cat([piece["a"], piece["b"]], 1) if is_dict else piece for piece in pieces(batch)]
@@ -33,6 +34,6 @@ def test_features_do_not_depend_on_how_a_batch_is_read(monkeypatch, name):
     whole = features(x).dense()
     seen = []
     network[0].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
-    monkeypatch.setattr(feature_map, "READ_NUMBERS", 4 * 72)
+    monkeypatch.setattr(taps, "READ_NUMBERS", 4 * 72)
     torch.testing.assert_close(features(x).dense(), whole)
     assert seen == [3, 4, 4]

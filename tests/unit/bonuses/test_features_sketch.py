@@ -48,10 +48,10 @@ def projected(network, features, truth):
     return torch.cat(pieces, dim=1)
 
 
-@pytest.mark.parametrize("side", [2, 3, (2, 4), {"one": (1, 3), "norm.weight": 1}])
-def test_the_sketch_is_the_projected_gradient(side):
+@pytest.mark.parametrize("sketch_size", [2, 3, (2, 4), {"one": (1, 3), "norm.weight": 1}])
+def test_the_sketch_is_the_projected_gradient(sketch_size):
     network, x = case()
-    features = SketchFeatures(network, ArgmaxLoss(), torch.zeros_like(x[:1]), seed=0, side=side)
+    features = SketchFeatures(network, ArgmaxLoss(), torch.zeros_like(x[:1]), seed=0, sketch_size=sketch_size)
     assert set(features.plan.layers) == {"one", "two", "mix", "head"}
     others = {"norm.weight", "norm.bias", "twice.weight", "twice.bias"}
     assert set(features.projections) == {*features.plan.layers, *others}
@@ -63,7 +63,7 @@ def test_the_sketch_is_the_projected_gradient(side):
 def test_a_layer_smaller_than_the_sketch_is_kept_exactly():
     network, x = case()
     truth = torch.cat([rows.flatten(1) for rows in state_gradients(network, ArgmaxLoss(), x).values()], dim=1)
-    sketch = SketchFeatures(network, ArgmaxLoss(), x, seed=0, side=50)(x).dense()
+    sketch = SketchFeatures(network, ArgmaxLoss(), x, seed=0, sketch_size=50)(x).dense()
     assert sketch.shape == truth.shape
     torch.testing.assert_close(sketch @ sketch.T, truth @ truth.T)
     torch.testing.assert_close(sketch.sort(1).values, truth.sort(1).values)
@@ -71,8 +71,8 @@ def test_a_layer_smaller_than_the_sketch_is_kept_exactly():
 
 def test_sizes():
     network, x = case()
-    features = SketchFeatures(network, ArgmaxLoss(), x, seed=0, side=(3, 2))
-    sizes = {name: left.groups * left.side * right.side for name, (left, right) in features.projections.items()}
+    features = SketchFeatures(network, ArgmaxLoss(), x, seed=0, sketch_size=(3, 2))
+    sizes = {name: left.groups * left.kept * right.kept for name, (left, right) in features.projections.items()}
     assert {sizes[name] for name in ("one", "mix", "head", "twice.weight")} == {3 * 2}
     assert sizes["two"] == 2 * 3 * 2  # two groups
     assert {sizes[name] for name in ("norm.weight", "norm.bias", "twice.bias")} == {5}  # vectors of fewer than 3 x 2
@@ -80,28 +80,30 @@ def test_sizes():
 
 def test_the_seed_is_the_state():
     network, x = case()
-    first, again, other = (SketchFeatures(network, ArgmaxLoss(), x, seed=s, side=3)(x).dense() for s in (0, 0, 1))
+    first, again, other = (
+        SketchFeatures(network, ArgmaxLoss(), x, seed=s, sketch_size=3)(x).dense() for s in (0, 0, 1)
+    )
     assert torch.equal(first, again)
     assert not torch.allclose(first, other)
 
 
 def test_single_and_double_precision_share_their_projections():
     network, x = case()
-    double = SketchFeatures(network, ArgmaxLoss(), x, seed=0, side=3)(x).dense()
-    single = SketchFeatures(network.float(), ArgmaxLoss(), x.float(), seed=0, side=3)(x.float()).dense()
+    double = SketchFeatures(network, ArgmaxLoss(), x, seed=0, sketch_size=3)(x).dense()
+    single = SketchFeatures(network.float(), ArgmaxLoss(), x.float(), seed=0, sketch_size=3)(x.float()).dense()
     torch.testing.assert_close(single, double.float(), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("side", "message"),
+    ("sketch_size", "message"),
     [
         (0, "integer >= 1 or a pair"),
         ((2, 3, 4), "integer >= 1 or a pair"),
         (True, "integer >= 1 or a pair"),
-        ({"critic": 3}, r"side names \['critic'\], which are not layers that move the loss: known are \['one'"),
+        ({"critic": 3}, r"sketch_size names \['critic'\], which are not layers that move the loss: known are \['one'"),
     ],
 )
-def test_bad_sizes_are_refused(side, message):
+def test_bad_sizes_are_refused(sketch_size, message):
     network, x = case()
     with pytest.raises(ValueError, match=message):
-        SketchFeatures(network, ArgmaxLoss(), x, seed=0, side=side)
+        SketchFeatures(network, ArgmaxLoss(), x, seed=0, sketch_size=sketch_size)

@@ -17,7 +17,7 @@ from optimist.bonuses import (
     Transitions,
 )
 
-SMALL = ICMConfig(features=16, learning_rate=3e-3)
+SMALL = ICMConfig(n_features=16, learning_rate=3e-3)
 
 
 def rollout(observations, actions, successors):
@@ -119,7 +119,7 @@ def test_wrong_actions_change_nothing():
 
 
 def test_the_encoder_of_images_sees_all_frames():
-    bonus = ICM((4, 36, 36), DiscreteActions(2), seed=0, config=ICMConfig(features=8))
+    bonus = ICM((4, 36, 36), DiscreteActions(2), seed=0, config=ICMConfig(n_features=8))
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(1, 2, 4, 36, 36, generator=generator)
     older = image.clone()
@@ -131,7 +131,7 @@ def test_the_inverse_dynamics_embedding_ignores_what_the_agent_does_not_control(
     # A second pair of coordinates is noise: telling the action needs only the first, so after training the embedding
     # must answer more to the controlled pair than to the noise, although both have unit variance.
     embedding = InverseDynamics(
-        (4,), DiscreteActions(4), seed=0, config=InverseDynamicsConfig(features=8, learning_rate=3e-3)
+        (4,), DiscreteActions(4), seed=0, config=InverseDynamicsConfig(n_features=8, learning_rate=3e-3)
     )
 
     def noisy(seed):

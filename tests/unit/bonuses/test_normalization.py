@@ -79,7 +79,7 @@ def test_the_return_scale_filters_over_time_across_rollouts_and_not_over_environ
     sums = oracles.discounted_sums(rewards, 0.9)
     wrong = oracles.discounted_sums(rewards.T, 0.9)
     expected = rewards / sums.std(correction=0)
-    assert torch.allclose(scale.normalise(rewards), expected, rtol=1e-12)
+    assert torch.allclose(scale.normalize(rewards), expected, rtol=1e-12)
     assert not torch.allclose(rewards / wrong.std(correction=0), expected, rtol=0.1)
     assert torch.allclose(scale.state_dict()["returns"], sums[-1], rtol=1e-12)
 
@@ -87,15 +87,15 @@ def test_the_return_scale_filters_over_time_across_rollouts_and_not_over_environ
 def test_the_return_scale_is_pure_until_updated():
     scale = ReturnScale(discount=0.99)
     rewards = torch.rand(5, 2, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(scale.normalise(rewards), rewards)
+    assert torch.equal(scale.normalize(rewards), rewards)
     scale.update(rewards)
-    assert torch.equal(scale.normalise(rewards), scale.normalise(rewards))
+    assert torch.equal(scale.normalize(rewards), scale.normalize(rewards))
 
 
 def test_the_return_scale_does_not_divide_by_zero():
     scale = ReturnScale(discount=0.5)
     scale.update(torch.zeros(3, 2))
-    assert scale.normalise(torch.zeros(3, 2)).tolist() == [[0, 0]] * 3
+    assert scale.normalize(torch.zeros(3, 2)).tolist() == [[0, 0]] * 3
 
 
 @pytest.mark.parametrize(
@@ -124,27 +124,59 @@ def test_the_return_scale_continues_exactly_from_its_state():
     other.load_state_dict(scale.state_dict())
     scale.update(second)
     other.update(second)
-    assert torch.equal(scale.normalise(second), other.normalise(second))
+    assert torch.equal(scale.normalize(second), other.normalize(second))
     assert torch.equal(scale.state_dict()["returns"], other.state_dict()["returns"])
 
 
 def test_a_reward_far_beyond_all_others_does_not_make_them_nothing():
     """A single one of 1e5 times the others' size: they keep half their scale at least, and it is still the largest."""
     rewards = torch.rand(6, 64, 8, generator=torch.Generator().manual_seed(4))
-    scale, calm = ReturnScale(discount=0.99, memory=5_120), ReturnScale(discount=0.99, memory=5_120)
+    scale, calm = ReturnScale(discount=0.99, memory_steps=5_120), ReturnScale(discount=0.99, memory_steps=5_120)
     for rollout in rewards[:-1]:
         scale.update(rollout)
         calm.update(rollout)
-    assert torch.equal(scale.normalise(rewards[-1]), calm.normalise(rewards[-1]))
+    assert torch.equal(scale.normalize(rewards[-1]), calm.normalize(rewards[-1]))
     calm.update(rewards[-1])
     jump = rewards[-1].clone()
     jump[10, 3] = 1e5
     scale.update(jump)
-    normalised = scale.normalise(jump)
-    assert normalised[10, 3] == normalised.max()
+    normalized = scale.normalize(jump)
+    assert normalized[10, 3] == normalized.max()
     size = rewards[:-1].double().square().mean().sqrt()
-    assert torch.isclose(normalised[10, 3] / normalised[0, 0], (200 * size / jump[0, 0]).float(), rtol=1e-5)
-    assert normalised[0, 0] > calm.normalise(rewards[-1])[0, 0] / 2
+    assert torch.isclose(normalized[10, 3] / normalized[0, 0], (200 * size / jump[0, 0]).float(), rtol=1e-5)
+    assert normalized[0, 0] > calm.normalize(rewards[-1])[0, 0] / 2
+
+
+def test_the_limit_holds_in_the_first_rollout_already():
+    """One value of 40,000 times the others in the first rollout: in 0.1.0 they were at 0.4 to 0.7 % a hundred later."""
+    rewards = torch.rand(20, 64, 8, generator=torch.Generator().manual_seed(5)) + 0.5
+    scale, calm = ReturnScale(discount=0.99), ReturnScale(discount=0.99)
+    for k, rollout in enumerate(rewards):
+        jump = rollout.clone()
+        jump[7, 2] = 4e4 if k == 0 else rollout[7, 2]
+        scale.update(jump)
+        calm.update(rollout)
+        normalized = scale.normalize(jump)
+        assert normalized.argmax() == jump.argmax()
+        # 200 times the median in one of 512 rewards is felt in the first rollout, and soon no more.
+        assert (normalized / calm.normalize(rollout)).median() > (0.2 if k < 5 else 0.6)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_the_unit_of_rewards_does_not_matter(unit):
+    """In 0.1.0 deviations below 1e-6 counted as 1e-6: bonuses of that size were nothing."""
+    rewards = torch.rand(3, 32, 4, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    scale, other = ReturnScale(discount=0.99), ReturnScale(discount=0.99)
+    for rollout in rewards:
+        scale.update(rollout)
+        other.update(rollout * unit)
+    torch.testing.assert_close(scale.normalize(rewards[-1]), other.normalize(rewards[-1] * unit))
+
+
+def test_a_reward_that_never_varies_is_divided_by_a_thousandth_of_itself_at_least():
+    scale = ReturnScale(discount=0.0)
+    scale.update(torch.full((5, 2), 7e-9, dtype=torch.float64))
+    assert scale.normalize(torch.full((1, 1), 7e-9, dtype=torch.float64)).item() == pytest.approx(1e3, rel=1e-6)
 
 
 def test_the_first_rewards_and_those_after_zeros_are_not_limited():
@@ -153,4 +185,17 @@ def test_the_first_rewards_and_those_after_zeros_are_not_limited():
     rewards = torch.tensor([[0.0], [1e3], [0.0]])
     scale.update(rewards)
     deviation = 1e3 * math.sqrt(1 / 6 - 1 / 36)  # of six returns, one of which is 1,000
-    assert scale.normalise(rewards)[1, 0].item() == pytest.approx(1e3 / deviation, rel=1e-6)
+    assert scale.normalize(rewards)[1, 0].item() == pytest.approx(1e3 / deviation, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_envs", [1, 4])
+def test_the_memory_of_a_scale_is_counted_in_steps_of_all_environments(n_envs):
+    # With discount 0 the sums are the rewards. After 400 old steps of variance 100, n new ones of variance 1 and a
+    # memory of m steps, all at mean 0: each update of k steps leaves (m v + k) / (m + k) of the variance v.
+    scale, memory, old = ReturnScale(discount=0.0, memory_steps=100), 100, torch.tensor([10.0, -10.0]).repeat(200)
+    scale.update(old.view(-1, n_envs))
+    variance = 100.0
+    for _ in range(5):
+        scale.update(torch.tensor([1.0, -1.0]).repeat(20).view(-1, n_envs))
+        variance = (memory * variance + 40) / (memory + 40)
+    assert scale.normalize(torch.ones(1, n_envs)).tolist()[0] == pytest.approx([variance**-0.5] * n_envs, rel=1e-6)

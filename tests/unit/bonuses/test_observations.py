@@ -3,7 +3,55 @@
 import pytest
 import torch
 
-from optimist.bonuses.observations import Discrete, Image, Vector, parts_of, read, rows_of
+from optimist.bonuses.observations import (
+    Discrete,
+    Image,
+    Vector,
+    count,
+    flatten_time,
+    join,
+    map_observations,
+    named,
+    parts_of,
+    read,
+    rows_of,
+    take,
+    unflatten_time,
+    unnamed,
+)
+
+TREES = [
+    torch.arange(12).view(3, 2, 2),
+    {"a": torch.arange(6).view(3, 2), "b": torch.arange(12).view(3, 2, 2)},
+    {"whole": torch.arange(6).view(3, 2)},  # a Dict may have any key, this one too
+]
+"""Observations of 3 steps of 2 environments: a tensor, and Dicts."""
+
+
+def same(a, b):
+    """Whether both are tensors, or Dicts of tensors in one order, that are equal."""
+    if isinstance(a, dict) != isinstance(b, dict):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(torch.equal(a[key], b[key]) for key in a)
+    return torch.equal(a, b)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_taking_apart_and_putting_together_are_inverse(tree):
+    assert same(unnamed(named(tree), like=tree), tree)
+    assert same(unflatten_time(flatten_time(tree), (3, 2)), tree)
+    assert same(join([take(tree, slice(0, 1)), take(tree, slice(1, 3))]), tree)
+    assert same(take(tree, torch.tensor([2, 0])), map_observations(lambda part: part[[2, 0]], tree))
+    assert same(map_observations(lambda part: -part, map_observations(lambda part: -part, tree)), tree)
+    assert count(tree) == 3
+    assert count(flatten_time(tree)) == 6
+
+
+@pytest.mark.parametrize("tree", [{}, {"a": torch.zeros(3), "b": torch.zeros(2)}, torch.zeros(()), torch.zeros(0, 2)])
+def test_only_rows_of_one_number_can_be_counted(tree):
+    with pytest.raises(ValueError, match="n >= 1 rows along a first batch axis"):
+        count(tree)
 
 
 def only(shape, channels="newest"):

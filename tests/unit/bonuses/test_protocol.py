@@ -1,10 +1,12 @@
 """Transitions refuse what no bonus could read, by name, before anything is changed."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from optimist.bonuses import Transitions
-from optimist.bonuses.protocol import flatten_time
+from optimist.bonuses.transitions import join_transitions
 
 T, N = 3, 2
 
@@ -24,7 +26,7 @@ def test_a_rollout_knows_its_size_and_its_ends():
     terminated, truncated = torch.zeros(2, T, N, dtype=torch.bool)
     terminated[0, 1] = truncated[2, 0] = True
     transitions = Transitions(**fields(terminated=terminated, truncated=truncated))
-    assert (transitions.steps, transitions.environments) == (T, N)
+    assert (transitions.steps, transitions.n_envs) == (T, N)
     assert transitions.ended.nonzero().tolist() == [[0, 1], [2, 0]]
 
 
@@ -83,6 +85,7 @@ def test_a_value_that_is_not_finite_in_a_dict_names_its_key():
         ({"next_observations": torch.zeros(T, N, 5)}, "next_observations must have the layout of observations"),
         ({"next_observations": torch.zeros(T, N, 4, dtype=torch.uint8)}, "layout of observations"),
         ({"next_observations": {"x": torch.zeros(T, N, 4)}}, "layout of observations"),
+        ({"next_observations": {"whole": torch.zeros(T, N, 4)}}, "layout of observations"),
         ({"observations": {}}, "empty mapping"),
         ({"observations": {"x": {"y": torch.zeros(T, N)}}}, "nested mappings must be flattened"),
         ({"observations": torch.zeros(T, N, 4, dtype=torch.complex64)}, "must be real"),
@@ -99,10 +102,21 @@ def test_discrete_multi_discrete_and_continuous_actions_are_accepted():
         torch.zeros(T, N, 3, dtype=torch.int64),
         torch.zeros(T, N, 7),
     ):
-        assert Transitions(**fields(actions=actions)).environments == N
+        assert Transitions(**fields(actions=actions)).n_envs == N
 
 
-def test_flat_rows_are_in_time_order():
-    flat = flatten_time({"x": torch.arange(T * N).view(T, N)})
-    assert isinstance(flat, dict)
-    assert flat["x"].tolist() == list(range(T * N))
+def test_every_tensor_is_mapped_and_pieces_join_to_the_whole():
+    x = torch.arange(T * N).view(T, N, 1)
+    valid = torch.tensor([[True, True], [True, True], [False, True]])
+    whole = Transitions(**fields(observations={"x": x}, next_observations={"x": x + 1}, valid=valid))
+    first, last = (whole.mapped(lambda part, at=at: part[at]) for at in (slice(0, 2), slice(2, 3)))
+    assert first.observations["x"].tolist() == x[:2].tolist()
+    assert last.valid.tolist() == [[False, True]]
+    first = replace(first, valid=None)  # all of it is valid: joined with a piece that is not, so it says
+    joined = join_transitions([first, last])
+    assert join_transitions([last]) is last
+    for name in ("actions", "terminated", "truncated", "valid"):
+        assert torch.equal(getattr(joined, name), getattr(whole, name))
+    for name in ("observations", "next_observations"):
+        assert torch.equal(getattr(joined, name)["x"], getattr(whole, name)["x"])
+    assert join_transitions([first, first]).valid is None

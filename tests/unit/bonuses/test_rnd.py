@@ -89,7 +89,7 @@ def test_a_quarter_of_the_states_is_trained_on():
 
 @pytest.mark.parametrize("shape", [(8,), Discrete(30)])
 def test_the_bonus_falls_where_it_has_been_and_stays_where_it_has_not(shape):
-    bonus = RND(shape, seed=0, config=RNDConfig(features=64, learning_rate=1e-3, fraction=1.0))
+    bonus = RND(shape, seed=0, config=RNDConfig(n_features=64, learning_rate=1e-3, fraction=1.0))
     if isinstance(shape, Discrete):
         known, unknown = torch.arange(60).view(6, 10) % 15, torch.arange(15, 30).view(3, 5)
     else:

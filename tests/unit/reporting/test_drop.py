@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from optimist.reporting.drop import Drop, drop_at_ends
+from optimist.reporting.play.drop import Drop, drop_at_ends
 from played_games import game_of, saw_game
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from optimist.bonuses.observations import Discrete
-from optimist.reporting.frames import AGENT, BALL, DUSK, GOAL, LIT, NIGHT, TILE, WALL, pictures
+from optimist.reporting.play.frames import AGENT, BALL, DUSK, GOAL, LIT, NIGHT, TILE, WALL, pictures
 from optimist.training import environments
-from optimist.training.ppo import newest_frames
+from optimist.training.visits.visits import newest_frames
 from played_games import game_of
 
 
@@ -19,10 +19,10 @@ def drawn(shape, observations, ends=()):
     ["Breakout-v5", "MiniGrid-DoorKey-8x8-v0", "DeepSea-5", "FrozenLake-8x8", "CombinationLock", "CartPole-v1"],
 )
 def test_every_kind_of_environment_has_pictures_that_differ_with_the_state(env):
-    pool = environments.make(env, count=1)
+    pool = environments.make(env, n_envs=1)
     pool.reset(0)
     rng = np.random.default_rng(0)
-    seen = [pool.step(rng.integers(pool.actions.n, size=1)).successors[0] for _ in range(30)]
+    seen = [pool.step(rng.integers(pool.actions.n, size=1)).next_observations[0] for _ in range(30)]
     pool.close()
     observations = newest_frames(pool.observation_shape, np.stack(seen))
     images = drawn(pool.observation_shape, observations)
@@ -37,8 +37,8 @@ def test_every_kind_of_environment_has_pictures_that_differ_with_the_state(env):
 def test_grey_frames_are_shown_as_they_are_and_floats_are_spread():
     frames = np.random.default_rng(0).integers(256, size=(2, 1, 40, 40), dtype=np.uint8)
     assert np.array_equal(drawn((4, 40, 40), frames), np.repeat(frames[:, 0, ..., None], 3, axis=3))
-    colours = np.random.default_rng(0).integers(256, size=(2, 3, 40, 40), dtype=np.uint8)
-    assert np.array_equal(drawn((3, 40, 40), colours), np.moveaxis(colours, 1, -1))
+    colors = np.random.default_rng(0).integers(256, size=(2, 3, 40, 40), dtype=np.uint8)
+    assert np.array_equal(drawn((3, 40, 40), colors), np.moveaxis(colors, 1, -1))
     spread = drawn((1, 40, 40), np.linspace(-1, 3, 1600, dtype=np.float32).reshape(1, 1, 40, 40))
     assert (spread.min(), spread.max()) == (0, 255)
     assert drawn((3, 600, 500), np.zeros((1, 3, 600, 500), np.uint8)).shape == (1, 200, 167, 3)
@@ -63,7 +63,7 @@ def test_minigrid_is_drawn_column_by_column_with_the_agent_below():
     assert not (tiles[6, 3] == LIT).all(-1).any()
 
 
-def test_objects_of_other_kinds_or_colours_look_different():
+def test_objects_of_other_kinds_or_colors_look_different():
     codes = np.zeros((3, 3, 7, 7), np.uint8)
     codes[:, :, 0, 0] = [(BALL, 0, 0), (BALL, 2, 0), (WALL, 0, 0)]
     looks = {image[:TILE, :TILE].tobytes() for image in drawn((3, 7, 7), codes)}
@@ -79,7 +79,7 @@ def test_a_state_is_lit_and_the_path_of_its_own_episode_is_dim():
     assert not (cells[2] == LIT).all(-1).any()
     assert (cells[3, 0, 1] == LIT).all()
     assert (cells[3, 0, 0] == NIGHT).all()  # of the episode before
-    assert drawn(Discrete(64), np.array([63])).shape[1] == 8 * 15
+    assert drawn(Discrete(64), np.array([63])).shape[1] == 8 * 25
 
 
 def test_numbers_are_bars_up_and_down_each_on_its_own_scale():

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from optimist.reporting.learning_curves import LEARNERS
 from optimist.reporting.report.conditions import conditions
 from optimist.reporting.report.details import single_differences
 from optimist.reporting.report.folders import read_folders
+from optimist.reporting.style import LOOKS
 from report_folders import SEA, write_run
 
 
@@ -25,7 +25,7 @@ def test_seeds_and_machines_make_no_difference(tmp_path):
 def test_a_task_is_an_environment_its_options_and_whether_reward_counts(tmp_path):
     groups = grouped(
         tmp_path,
-        {"extrinsic_weight": 0.0},
+        {"extrinsic.weight": 0.0},
         {},
         {"env_options": ("mapping_seed=0",)},  # the seed of the run itself
         {"env_options": ("mapping_seed=1",), "seed": 1},
@@ -44,15 +44,15 @@ def test_variants_are_named_by_what_is_not_as_by_default_and_no_two_alike(tmp_pa
         tmp_path,
         {},
         {"bonus": "rnd"},
-        {"bonus": "count", "learning_rate": 1e-12},
+        {"bonus": "count", "untrained": True},
         {"bonus_options": ("ridge=9", "sizes=[1, 2]")},
         {"bonus_options": ("ridge=9",), "clip": 0.3},
     )
     learners = [group.learner for group in groups]
     assert learners == ["acb", "rnd", "random", "acb ridge=9 sizes=[1, 2]", "acb clip=0.3 ridge=9"]
-    colours = [group.colour for group in groups]
-    assert colours[:3] == [LEARNERS["acb"], LEARNERS["rnd"], LEARNERS["random"]]
-    assert len(set(colours)) == 5
+    looks = [group.look for group in groups]
+    assert looks[:3] == [LOOKS["acb"], LOOKS["rnd"], LOOKS["random"]]
+    assert len(set(looks)) == 5
 
 
 def test_an_ablation_is_what_one_setting_alone_sets_apart(tmp_path):
@@ -63,7 +63,7 @@ def test_an_ablation_is_what_one_setting_alone_sets_apart(tmp_path):
         {"bonus_options": ("ridge=9",)},
         {"bonus_options": ("ridge=90",)},
         {"bonus_options": ("ridge=90",), "clip": 0.3},
-        {"learning_rate": 1e-12},  # not one either: it is the random policy
+        {"untrained": True},  # not one either: it is the random policy
         {"width": 9, "clip": 0.4},
     )
     found = [(setting, [group.learner for group in variants]) for setting, variants in single_differences(groups)]

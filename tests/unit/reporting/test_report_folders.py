@@ -73,6 +73,7 @@ def test_a_broken_run_is_a_note_and_the_others_stay(file, text, message, tmp_pat
     assert [run.folder for run in contents.runs] == [whole]
     assert [note.folder for note in contents.problems] == [broken]
     assert message in contents.problems[0].message
+    assert contents.problems[0].is_broken
 
 
 def test_a_failed_run_is_a_note_with_its_traceback(tmp_path):
@@ -103,6 +104,19 @@ def test_a_study_without_its_record_is_not_finished(tmp_path):
     assert "record.json could not be read" in read_folders([tmp_path / "study"]).problems[0].message
 
 
+def test_what_is_neither_is_passed_over_among_others(tmp_path):
+    run = write_run(tmp_path / "run")
+    (tmp_path / "README.md").write_text("what this is")
+    (tmp_path / "notes").mkdir()
+    contents = read_folders([tmp_path / "README.md", tmp_path / "notes", run])
+    assert [found.folder for found in contents.runs] == [run]
+    assert [(note.folder.name, note.is_broken) for note in contents.problems] == [
+        ("README.md", False),
+        ("notes", False),
+    ]
+    assert all("passed over" in note.message for note in contents.problems)
+
+
 def test_what_is_neither_is_an_error_that_says_what_was_expected(tmp_path):
     write_run(tmp_path / "several" / "a")
     (tmp_path / "empty").mkdir()
@@ -112,7 +126,7 @@ def test_what_is_neither_is_an_error_that_says_what_was_expected(tmp_path):
         (tmp_path / "several", r"it holds 1 of them: write  optimist report .*several/\*"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_folders([tmp_path / "several" / "a", folder])
+            read_folders([folder])
     with pytest.raises(ValueError, match="at least one folder"):
         read_folders([])
 

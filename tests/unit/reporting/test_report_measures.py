@@ -25,9 +25,9 @@ def test_a_curve_is_the_interquartile_mean_of_the_runs_that_came_so_far():
     found = curve([finished, solved, stopped], "unique_states")
     assert found.steps.tolist() == [1000, 2000, 3000, 4000]
     assert found.count.tolist() == [3, 2, 3, 2]
-    assert found.centre.tolist() == pytest.approx([37, 11, 323 / 3, 12])
-    assert (found.low <= found.centre).all()
-    assert (found.centre <= found.high).all()
+    assert found.center.tolist() == pytest.approx([37, 11, 323 / 3, 12])
+    assert (found.low <= found.center).all()
+    assert (found.center <= found.high).all()
     assert (found.low[0], found.high[0]) == (1, 100)
 
 
@@ -48,8 +48,8 @@ def test_curves_are_thin_and_keep_their_ends():
 def test_a_band_is_the_bootstrap_of_whole_runs():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(3, 8))
-    centre, low, high = band(table)
-    assert centre == pytest.approx(trim_mean(table, 0.25, axis=1))
+    center, low, high = band(table)
+    assert center == pytest.approx(trim_mean(table, 0.25, axis=1))
     draws = [trim_mean(table[:, rng.integers(8, size=8)], 0.25, axis=1) for _ in range(20_000)]
     slow = np.quantile(draws, [0.025, 0.975], axis=0)
     # A 2.5 % quantile of 1,000 draws has the rank 25 ± 5; the draws' deviation is about 0.4 and their density there
@@ -60,10 +60,10 @@ def test_a_band_is_the_bootstrap_of_whole_runs():
 def test_an_estimate_leaves_out_what_is_missing():
     found = estimate([3.0, math.nan, 1.0, 2.0, 90.0])
     assert found.values == (3.0, 1.0, 2.0, 90.0)
-    assert found.centre == 2.5
-    assert 1 <= found.low < found.centre < found.high <= 90
+    assert found.center == 2.5
+    assert 1 <= found.low < found.center < found.high <= 90
     assert estimate([3.0, math.nan, 1.0, 2.0, 90.0]) == found
     alone = estimate([7.0])
-    assert alone.centre == 7
+    assert alone.center == 7
     assert math.isnan(alone.low)
     assert estimate([math.nan]).values == ()

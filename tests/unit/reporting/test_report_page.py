@@ -1,4 +1,4 @@
-"""The page as text: charts that Plotly accepts, colours for the dark, nothing read as markup, nothing overwritten."""
+"""The page as text: charts that Plotly accepts, colors for the dark, nothing read as markup, nothing overwritten."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from plotly import graph_objects
 
 from optimist.reporting.report import sections, write_report
 from optimist.reporting.report.markup import script_json, text
-from optimist.reporting.report.palette import DARK
+from optimist.reporting.style import on_dark
 from report_folders import HACK, write_everything, write_picture, write_run, write_study
 
 
@@ -45,16 +45,16 @@ def test_single_runs_hide_behind_one_name_of_the_legend(hostile):
     assert sum(trace.get("visible") == "legendonly" for trace in traces) == 6
 
 
-def test_every_colour_has_its_partner_in_the_dark(hostile):
-    def colours(value, key=""):
+def test_every_color_has_its_partner_in_the_dark(hostile):
+    def colors(value, key=""):
         if isinstance(value, dict):
-            return {found for name, inner in value.items() for found in colours(inner, name)}
+            return {found for name, inner in value.items() for found in colors(inner, name)}
         if isinstance(value, list):
-            return {found for inner in value for found in colours(inner, key)}
+            return {found for inner in value for found in colors(inner, key)}
         return {value} if key.endswith("color") else set()
 
-    used = {found for chart in charts(hostile) for found in colours(chart)}
-    assert used - DARK.keys() == {"rgba(0,0,0,0)"}
+    used = {found for chart in charts(hostile) for found in colors(chart)}
+    assert used - on_dark().keys() == {"rgba(0,0,0,0)"}
 
 
 def test_markup_is_shown_and_not_read(hostile):
@@ -82,7 +82,7 @@ def test_it_says_what_is_in_it(hostile):
         "holds: 1, does not hold: 1, not enough data: 1",
         "1 of 2 finished",
         "optimist study deepsea --out study",
-        "optimist train --env DeepSea-6 --total-steps 4000 --seed 1 --extrinsic-weight 0.0 --threads 1",
+        "optimist train --env DeepSea-6 --total-steps 4000 --seed 1 --extrinsic.weight 0.0 --threads 1",
         "optimist resume ",
         "Film strip",
         "Unique states",

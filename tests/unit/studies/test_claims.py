@@ -5,11 +5,9 @@ import json
 
 import pytest
 
-from optimist.cli.study import write_outcome
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import OURS, PAPER, budget_of, claim_rows, markdown
-from optimist.studies.outcome import Outcome
-from optimist.studies.verdicts import Verdict, read_verdicts, verdict_row
+from optimist.studies.study import Outcome, Verdict, read_verdicts, verdict_row, write_outcome
 
 
 def study(folder, name, settings, verdicts):
@@ -31,9 +29,9 @@ def test_every_claim_of_the_paper_has_a_row_in_its_order_and_ours_come_last(tmp_
     assert list(dict.fromkeys(row["place"] for row in rows)) == [*(claim.place for claim in PAPER), OURS]
     (joint,) = [row for row in rows if row["place"] == "Figure 7"]
     assert (joint["claim"], joint["judgement"], joint["seeds"], joint["budget"]) == (
-        "joint", "does not hold", "3", "1,000 to 2,000 steps a run",
+        "joint", "does not hold", "3", "1,000 to 2,000 steps per run",
     )  # fmt: skip
-    assert [(row["seeds"], row["budget"]) for row in rows[-2:]] == [("3", "1,000 to 2,000 steps a run"), (2, "x")]
+    assert [(row["seeds"], row["budget"]) for row in rows[-2:]] == [("3", "1,000 to 2,000 steps per run"), (2, "x")]
     others = [row for row in rows if row["place"] not in ("Figure 7", OURS)]
     assert {row["judgement"] for row in others} == {"not enough data"}
     assert "not measured: optimist study figure3" in {row["measured"] for row in others}
@@ -56,12 +54,12 @@ def test_verdicts_come_back_as_they_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"horizon": 100, "trials": 7, "selection_trials": 3}, ("7", "100 rounds a trial")),
+        ({"horizon": 100, "trials": 7, "selection_trials": 3}, ("7", "100 rounds per trial")),
         (
-            {"horizon": 100, "trials": 7, "labelled_trials": 2, "labelled_horizon": 50},
-            ("2 to 7", "50 to 100 rounds a trial"),
+            {"horizon": 100, "trials": 7, "labeled_trials": 2, "labeled_horizon": 50},
+            ("2 to 7", "50 to 100 rounds per trial"),
         ),
-        ({"training": {"tasks": [{"total_steps": 5}], "seeds": [1]}, "steps": 9}, ("1", "5 steps a run")),
+        ({"training": {"tasks": [{"total_steps": 5}], "seeds": [1]}, "steps": 9}, ("1", "5 steps per run")),
         ({"replicates": 2}, ("", "")),
     ],
 )
@@ -88,9 +86,9 @@ def test_folders_without_a_study_are_an_error(tmp_path):
 
 def test_failed_runs_are_a_table_that_goes_when_none_fails(tmp_path):
     verdicts = [Verdict("a", "3", "holds")]
-    failed = Outcome({"runs": [{"a": 1}]}, verdicts, failures=[{"run": "x", "error": "no, really"}])
-    write_outcome(failed, tmp_path)
+    failures = [{"run": "x", "error": "no, really"}]
+    write_outcome(Outcome({"runs": [{"a": 1}], "failures": failures}, verdicts, {}), tmp_path)
     with (tmp_path / "failures.csv").open() as file:
         assert list(csv.DictReader(file)) == [{"run": "x", "error": "no, really"}]
-    write_outcome(Outcome({"runs": [{"a": 1}]}, verdicts), tmp_path)
+    write_outcome(Outcome({"runs": [{"a": 1}]}, verdicts, {}), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"runs.csv", "verdicts.csv"}

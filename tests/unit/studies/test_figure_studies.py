@@ -2,19 +2,18 @@
 
 import dataclasses
 import json
-from importlib import import_module
 
 import pytest
 
-from optimist.bonuses.acb_config import ACBConfig
-from optimist.bonuses.presets import DEFAULT
-from optimist.configuration import replaced
-from optimist.studies.ablation.settings import CHOICES
-from optimist.studies.atari.settings import SCALES as ATARI
-from optimist.studies.figure4.settings import learner_of, size_of
-from optimist.studies.game_study import run_games
-from optimist.studies.games import EIGHT_GAMES, HUMAN
-from optimist.studies.training_tasks import REPORTED_SEEDS, SMALL_ROLLOUTS, Task, TrainingSettings, with_variants
+from optimist.bonuses.acb.config import DEFAULT, with_settings
+from optimist.studies.atari import figure6
+from optimist.studies.atari.comparison import STATES, game_study
+from optimist.studies.atari.figure4 import learner_of, size_of
+from optimist.studies.atari.games import EIGHT_GAMES, HUMAN
+from optimist.studies.registry import find_study
+from optimist.studies.study import Session, carry_out
+from optimist.studies.training.ablation import CHOICES
+from optimist.studies.training.tasks import REPORTED_SEEDS, SMALL_ROLLOUTS, Task, TrainingSettings, with_variants
 from optimist.training.config import key_values
 
 STUDIES = {"figure3": "unique_states", "figure4": "return", "figure5": "return", "figure6": "unique_states"}
@@ -22,11 +21,7 @@ STUDIES |= {"figure7": "return"}
 
 
 def settings_of(name):
-    return import_module(f"optimist.studies.{name}.settings").SCALES
-
-
-def silent(done, total, label):
-    """Nobody watches."""
+    return find_study(name).scales
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +34,15 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_figure_at_smoke_scale_gives_all_rows_figures_and_no_rash_verdict(name, shared, tmp_path):
     settings = settings_of(name)["smoke"]
-    outcome = import_module(f"optimist.studies.{name}.study").run(settings, silent, 1, shared(name))
+    outcome = carry_out(find_study(name), settings, Session(shared(name), workers=1))
     measure = STUDIES[name]
     assert set(outcome.tables) == {"runs", "summary", f"{measure}_curves", "aggregate", "profile"}
     expected = {(job.task, job.learner, job.config.seed) for job in settings.jobs()}
     assert {(row["task"], row["learner"], row["seed"]) for row in outcome.tables["runs"]} == expected
     assert {row["measure"] for row in outcome.tables["summary"]} == {measure}
     assert {verdict.judgement for verdict in outcome.verdicts} == {"not enough data"}  # two seeds decide nothing
-    assert all("32 steps a run" in verdict.budget and verdict.seeds == 2 for verdict in outcome.verdicts)
-    assert not outcome.failures
+    assert all("32 steps per run" in verdict.budget and verdict.seeds == 2 for verdict in outcome.verdicts)
+    assert "failures" not in outcome.tables
     assert set(outcome.figures) == {measure, "aggregate"}
     for figure, draw in outcome.figures.items():
         draw(tmp_path / f"{figure}.png")
@@ -64,10 +59,10 @@ def test_every_scale_of_a_figure_is_a_set_of_valid_runs_with_a_record(name):
         assert set(settings.seeds) <= set(REPORTED_SEEDS)
         json.dumps(dataclasses.asdict(settings))
     for job in scales["paper"].jobs() if name.startswith("figure") else []:
-        assert (job.config.environments, job.config.steps, job.config.total_steps) == (128, 128, 500_000_000)
+        assert (job.config.n_envs, job.config.steps, job.config.total_steps) == (128, 128, 500_000_000)
 
 
-def test_the_paper_is_eight_games_and_five_seeds_with_a_score_to_normalise_with():
+def test_the_paper_is_eight_games_and_five_seeds_with_a_score_to_normalize_with():
     for name in STUDIES:
         paper = settings_of(name)["paper"]
         assert {task.name for task in paper.tasks} == HUMAN.keys()
@@ -78,7 +73,7 @@ def test_the_paper_is_eight_games_and_five_seeds_with_a_score_to_normalise_with(
 
 def test_runs_are_shared_between_figures_where_they_are_the_same():
     laptop = {name: {job.name: job.config for job in settings_of(name)["laptop"].jobs()} for name in STUDIES}
-    atari = {job.name: job.config for job in ATARI["laptop"].jobs()}
+    atari = {job.name: job.config for job in settings_of("atari")["laptop"].jobs()}
     assert laptop["figure5"] == laptop["figure6"] == atari
     for name in ("figure3", "figure4"):
         same = laptop[name].keys() & atari.keys()
@@ -92,7 +87,7 @@ def test_runs_are_shared_between_figures_where_they_are_the_same():
 
 def test_figure7_is_joint_and_the_others_are_without_reward():
     weights = {
-        name: {(job.config.extrinsic_weight, job.config.intrinsic_weight) for job in settings_of(name)["paper"].jobs()}
+        name: {(job.config.extrinsic.weight, job.config.intrinsic.weight) for job in settings_of(name)["paper"].jobs()}
         for name in STUDIES
     }
     assert weights.pop("figure7") == {(2.0, 1.0)}
@@ -122,24 +117,23 @@ def test_every_choice_of_the_ablation_is_a_valid_one_and_differs_from_the_defaul
     fields = dict(CHOICES[name].fields)
     options = key_values("bonus_options", fields.pop("bonus_options", ()))
     if "preset" not in options and options:
-        assert replaced(ACBConfig(), options) != DEFAULT
+        assert with_settings(DEFAULT, options) != DEFAULT
     (task,) = settings_of("ablation")["laptop"].tasks
     assert task.config(name, 0) != task.config("acb", 0)
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_judged(tmp_path):
     def game(name, env):
-        return Task(name, env, 16, ("acb", "count"), SMALL_ROLLOUTS | {"steps": 4, "extrinsic_weight": 0.0})
+        return Task(name, env, 16, ("acb", "count"), SMALL_ROLLOUTS | {"steps": 4, "extrinsic.weight": 0.0})
 
     settings = TrainingSettings((game("sea", "DeepSea-4"), game("nowhere", "DeapSee-4")), REPORTED_SEEDS[:2])
-    states = import_module("optimist.studies.game_study").STATES
-    judge = import_module("optimist.studies.figure6.verdict").judge
-    outcome = run_games(settings, silent, 1, tmp_path, measure=states, reference="acb", judge=judge)
+    study = game_study({"smoke": settings}, STATES, figure6.judge)
+    outcome = carry_out(study, settings, Session(tmp_path, workers=1))
     assert len(outcome.tables["runs"]) == 4
-    assert [row["run"] for row in outcome.failures] == [
+    assert [row["run"] for row in outcome.tables["failures"]] == [
         f"nowhere-{learner}-seed-{seed}" for seed in REPORTED_SEEDS[:2] for learner in ("acb", "count")
     ]
-    assert all("no environment is called 'DeapSee-4'" in row["error"] for row in outcome.failures)
+    assert all("no environment is called 'DeapSee-4'" in row["error"] for row in outcome.tables["failures"])
     last = outcome.verdicts[-1]
     assert last.judgement == "does not hold"
     assert last.measured.startswith("4 of 8 failed; nowhere-acb-seed-100: ")

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimist.studies.figure3.verdict import judge as judge_figure3
-from optimist.studies.figure4.verdict import judge as judge_figure4
-from optimist.studies.figure5.verdict import judge as judge_figure5
-from optimist.studies.figure6.verdict import judge as judge_figure6
-from optimist.studies.figure7.verdict import judge as judge_figure7
-from optimist.studies.game_study import RETURN, STATES, aggregate, profile
-from optimist.studies.game_verdicts import judge_most, judge_overall, judge_some, judge_steadier
-from optimist.studies.games import scores_by_learner
-from optimist.studies.verdicts import Verdict
+from optimist.studies.atari.comparison import RETURN, STATES, aggregate, profile
+from optimist.studies.atari.figure3 import judge as judge_figure3
+from optimist.studies.atari.figure4 import judge as judge_figure4
+from optimist.studies.atari.figure5 import judge as judge_figure5
+from optimist.studies.atari.figure6 import judge as judge_figure6
+from optimist.studies.atari.figure7 import judge as judge_figure7
+from optimist.studies.atari.games import scores_by_learner
+from optimist.studies.study import Verdict
+from optimist.studies.training.verdicts import judge_most, judge_overall, judge_some, judge_steadier
 
 LOW, HIGH = (1.0, 1.2, 0.9, 1.1, 1.0), (9.0, 9.1, 8.9, 9.2, 9.0)
 
@@ -38,7 +38,7 @@ def judgements(verdicts):
     return [verdict.judgement for verdict in verdicts]
 
 
-def test_returns_are_normalised_by_human_and_states_by_the_games_mean():
+def test_returns_are_normalized_by_human_and_states_by_the_games_mean():
     rows = condition("Breakout", "acb", **{"return": (1.7, 30.5, math.nan), "unique_states": (10, 20, 30)})
     rows += condition("Breakout", "rnd", **{"return": (16.1,), "unique_states": (40,)})
     rows += condition("Gravitar", "acb", **{"return": (173.0,), "unique_states": (5,)})

@@ -1,4 +1,4 @@
-"""Generalised advantages against the plain sum of discounted errors, one environment after the other."""
+"""Generalized advantages against the plain sum of discounted errors, one environment after the other."""
 
 import pytest
 import torch

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from optimist.training import checkpoints
-from optimist.training.checkpoints import DamagedCheckpoint, newest, require_writable, save, size_in_bytes
+from optimist.training.runs import checkpoints
+from optimist.training.runs.checkpoints import DamagedCheckpoint, newest, require_writable, save, size_in_bytes
 
 SMALL = {"weights": torch.arange(6.0).reshape(2, 3), "steps": np.arange(3), "name": "acb"}
 
@@ -158,7 +158,7 @@ def test_any_reader_of_safetensors_can_open_it_and_its_size_is_known(tmp_path: P
 
 
 def test_the_last_two_are_kept_whatever_else_lies_there(tmp_path: Path) -> None:
-    (tmp_path / "step-000000000099.tmp").write_bytes(b"left by a killed run")
+    (tmp_path / ".step-000000000099.safetensors.7.partial").write_bytes(b"left by a killed run")
     (tmp_path / "notes.txt").write_text("mine")
     for step in (0, 100, 2000, 10**13):
         save(tmp_path, step, {"step": step})
@@ -237,7 +237,7 @@ def test_another_version_and_another_step_are_refused(tmp_path: Path, monkeypatc
 
 
 def test_no_checkpoint_at_all_says_what_was_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "step-000000000100.tmp").write_bytes(b"")
+    (tmp_path / ".step-000000000100.safetensors.7.partial").write_bytes(b"")
     for folder in (tmp_path, tmp_path / "missing"):
         with pytest.raises(FileNotFoundError, match=r"expected files like step-000000001234\.safetensors"):
             newest(folder)
@@ -311,7 +311,7 @@ KILLER = """
 import os, random, signal, sys, time, warnings
 from pathlib import Path
 import numpy as np
-from optimist.training.checkpoints import newest, save
+from optimist.training.runs.checkpoints import newest, save
 
 warnings.simplefilter("error")
 folder, pick, cut = Path(sys.argv[1]), random.Random(0), 0
@@ -327,13 +327,13 @@ for _ in range(40):
     time.sleep(pick.uniform(0.0, 0.1))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    cut += len(list(folder.glob("*.tmp")))
+    cut += len(list(folder.glob("*.partial")))
     step, state = newest(folder)
     assert step >= last, (step, last)
     assert (state["weights"] == step).all()
     last = step
 save(folder, last + 1, {})
-assert not list(folder.glob("*.tmp"))
+assert not list(folder.glob("*.partial"))
 assert len(list(folder.glob("*.safetensors"))) == 2
 print(cut, last)
 """

@@ -7,8 +7,8 @@ import pytest
 from optimist.training.environments.envpool_pool import ATARI, EnvPool
 
 
-def pool(env_id, count=4, **options):
-    return EnvPool(env_id, count=count, options=options)
+def pool(env_id, n_envs=4, **options):
+    return EnvPool(env_id, n_envs=n_envs, options=options)
 
 
 def stream(envs, seed, steps, rng_seed=0):
@@ -16,8 +16,8 @@ def stream(envs, seed, steps, rng_seed=0):
     rng = np.random.default_rng(rng_seed)
     seen = [envs.reset(seed)]
     for _ in range(steps):
-        step = envs.step(rng.integers(envs.actions.n, size=envs.count))
-        seen += [step.observations, step.successors, step.rewards, step.terminated, step.truncated]
+        step = envs.step(rng.integers(envs.actions.n, size=envs.n_envs))
+        seen += [step.observations, step.next_observations, step.rewards, step.terminated, step.truncated]
     envs.close()
     return seen
 
@@ -36,12 +36,12 @@ def test_every_transition_of_cart_pole_obeys_physics_and_none_is_lost_at_an_end(
         for i in range(4):
             slow.state, slow.steps_beyond_terminated = tuple(before[i].astype(float)), None
             after, _, terminated, _, _ = slow.step(int(actions[i]))
-            np.testing.assert_allclose(step.successors[i], after, atol=1e-5)
+            np.testing.assert_allclose(step.next_observations[i], after, atol=1e-5)
             assert step.terminated[i] == (terminated and not step.truncated[i])
         ended = step.terminated | step.truncated
         assert (np.abs(step.observations[ended]) <= 0.05).all()  # CartPole starts in +-0.05
-        np.testing.assert_array_equal(step.observations[~ended], step.successors[~ended])
-        assert (step.successors is step.observations) == (not ended.any())
+        np.testing.assert_array_equal(step.observations[~ended], step.next_observations[~ended])
+        assert (step.next_observations is step.observations) == (not ended.any())
         terminations, truncations = terminations + step.terminated.sum(), truncations + step.truncated.sum()
         before = step.observations
     assert terminations > 3
@@ -68,7 +68,7 @@ def test_arrays_once_given_never_change():
 
 
 def test_minigrid_is_its_image_and_pays_above_zero_at_the_goal_only():
-    envs = pool("MiniGrid-Empty-5x5-v0", count=2)
+    envs = pool("MiniGrid-Empty-5x5-v0", n_envs=2)
     first = envs.reset(0)
     assert (envs.observation_shape, envs.observation_dtype) == ((3, 7, 7), np.uint8)
     assert (first.shape, first.dtype, first.flags.c_contiguous) == ((2, 3, 7, 7), np.uint8, True)
@@ -81,12 +81,12 @@ def test_minigrid_is_its_image_and_pays_above_zero_at_the_goal_only():
     assert step.rewards[0] > envs.success_return
     assert step.terminated.tolist() == [True, False]
     np.testing.assert_array_equal(step.observations[0], first[0])
-    assert (step.successors[0] != first[0]).any()
+    assert (step.next_observations[0] != first[0]).any()
     envs.close()
 
 
 def test_minigrid_truncates_at_its_limit():
-    envs = pool("MiniGrid-Empty-5x5-v0", count=1, max_episode_steps=6)
+    envs = pool("MiniGrid-Empty-5x5-v0", n_envs=1, max_episode_steps=6)
     envs.reset(0)
     steps = [envs.step(np.array([0])) for _ in range(6)]
     assert [bool(step.truncated[0]) for step in steps] == [False] * 5 + [True]
@@ -95,7 +95,7 @@ def test_minigrid_truncates_at_its_limit():
 
 
 def test_atari_is_that_of_rnd():
-    envs = pool("Breakout-v5", count=2, max_episode_steps=20)
+    envs = pool("Breakout-v5", n_envs=2, max_episode_steps=20)
     assert envs._options == dict(ATARI) | {"max_episode_steps": 20, "num_threads": envs._options["num_threads"]}
     assert ATARI["repeat_action_probability"] == 0.25
     assert ATARI["max_episode_steps"] * ATARI["frame_skip"] == 18_000
@@ -106,32 +106,34 @@ def test_atari_is_that_of_rnd():
     before, same = first, []
     for t in range(45):
         step = envs.step(np.array([1 if t % 20 == 0 else 2 + t % 2] * 2))
-        np.testing.assert_array_equal(step.successors[:, :3], before[:, 1:])  # frames slide, also into the final stack
+        np.testing.assert_array_equal(
+            step.next_observations[:, :3], before[:, 1:]
+        )  # frames slide, also into the final stack
         assert step.truncated.all() == (t % 20 == 19)
-        same.append(np.array_equal(step.successors[0], step.successors[1]))
+        same.append(np.array_equal(step.next_observations[0], step.next_observations[1]))
         before = step.observations
     assert not all(same)  # sticky actions differ from environment to environment
     envs.close()
 
 
 def test_an_atari_game_starts_alike_everywhere_and_waits_for_the_player():
-    moving = pool("Freeway-v5", count=6)  # its cars drive from the first frame on, so random no-ops would show
+    moving = pool("Freeway-v5", n_envs=6)  # its cars drive from the first frame on, so random no-ops would show
     first = moving.reset(0)
     assert (first == first[:1]).all()
-    waiting = pool("Breakout-v5", count=2)
+    waiting = pool("Breakout-v5", n_envs=2)
     first = waiting.reset(0)
     for _ in range(8):  # no ball is served as long as nobody fires
-        np.testing.assert_array_equal(waiting.step(np.zeros(2, np.int64)).successors, first)
+        np.testing.assert_array_equal(waiting.step(np.zeros(2, np.int64)).next_observations, first)
     moving.close()
     waiting.close()
 
 
 def test_continuous_actions_are_clipped():
-    wild, tame = pool("Pendulum-v1", count=3), pool("Pendulum-v1", count=3)
+    wild, tame = pool("Pendulum-v1", n_envs=3), pool("Pendulum-v1", n_envs=3)
     np.testing.assert_array_equal(wild.reset(2), tame.reset(2))
     for sign in (1, -1, 1):
         far, near = wild.step(np.full((3, 1), 50.0 * sign)), tame.step(np.full((3, 1), 2.0 * sign))
-        np.testing.assert_array_equal(far.successors, near.successors)
+        np.testing.assert_array_equal(far.next_observations, near.next_observations)
         np.testing.assert_array_equal(far.rewards, near.rewards)
     wild.close()
     tame.close()
@@ -145,8 +147,8 @@ def test_success_is_reaching_the_flag():
 
 
 def test_bad_options_are_refused_before_anything_starts():
-    with pytest.raises(ValueError, match=r"got \['colour'\]: for an option of Gymnasium's write gymnasium:CartPole-v1"):
-        pool("CartPole-v1", colour="blue")
+    with pytest.raises(ValueError, match=r"got \['color'\]: for an option of Gymnasium's write gymnasium:CartPole-v1"):
+        pool("CartPole-v1", color="blue")
     with pytest.raises(ValueError, match="noop_max must be at least 1"):
         pool("Breakout-v5", noop_max=0)
     with pytest.raises(ValueError, match=r"got \['seed'\]"):

@@ -75,13 +75,13 @@ def test_successors_are_the_true_final_observations_in_every_mode(mode):
         step = envs.step(action)
         want = [list(column) for column in zip(*[oracle[i][t] for i in range(3)], strict=True)]
         np.testing.assert_array_equal(step.observations, want[0])
-        np.testing.assert_array_equal(step.successors, want[1])
+        np.testing.assert_array_equal(step.next_observations, want[1])
         np.testing.assert_array_equal(step.rewards, want[2])
         np.testing.assert_array_equal(step.terminated, want[3])
         np.testing.assert_array_equal(step.truncated, want[4])
         np.testing.assert_array_equal(np.ones(3, bool) if step.valid is None else step.valid, want[5])
         ended = step.terminated | step.truncated
-        assert (step.successors is step.observations) == (ignores or not ended.any())
+        assert (step.next_observations is step.observations) == (ignores or not ended.any())
     assert (step.valid is not None) == ignores
     envs.close()
 
@@ -100,7 +100,7 @@ def test_a_reset_in_the_middle_of_a_next_step_reset_ignores_nothing():
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_a_vector_environment_that_reuses_its_buffer_changes_nothing_once_given(mode):
     envs = GymnasiumVector(SyncVectorEnv([Counter] * 2, copy=False, autoreset_mode=mode))
-    given = [envs.reset(0), *(envs.step(np.ones(2, np.int64)).successors for _ in range(3))]
+    given = [envs.reset(0), *(envs.step(np.ones(2, np.int64)).next_observations for _ in range(3))]
     np.testing.assert_array_equal([array[0] for array in given], [[0, 0], [0, 1], [0, 2], [0, 3]])
 
 
@@ -112,7 +112,7 @@ def test_processes_of_gymnasium_answer_like_its_loop():
     np.testing.assert_array_equal(envs.reset(0), same.reset(0))
     for _ in range(12):
         step, want = envs.step(np.ones(3, np.int64)), same.step(np.ones(3, np.int64))
-        np.testing.assert_array_equal(step.successors, want.successors)
+        np.testing.assert_array_equal(step.next_observations, want.next_observations)
         np.testing.assert_array_equal(step.observations, want.observations)
     envs.close()
 
@@ -125,30 +125,30 @@ def registered():
 
 
 def test_an_environment_that_writes_into_its_observation_still_has_true_finals(registered):
-    envs = make_gymnasium(registered, count=2, options={})
+    envs = make_gymnasium(registered, n_envs=2, options={})
     first = envs.reset(0)
     steps = [envs.step(np.zeros(2, np.int64)) for _ in range(3)]
     np.testing.assert_array_equal(first, [[0, 0]] * 2)
-    np.testing.assert_array_equal(steps[0].successors, [[0, 1]] * 2)
-    np.testing.assert_array_equal(steps[2].successors, [[0, 3]] * 2)
+    np.testing.assert_array_equal(steps[0].next_observations, [[0, 1]] * 2)
+    np.testing.assert_array_equal(steps[2].next_observations, [[0, 3]] * 2)
     np.testing.assert_array_equal(steps[2].observations, [[1, 0]] * 2)
 
 
 def test_a_shorter_limit_truncates_and_an_unknown_option_is_refused(registered):
-    envs = make_gymnasium(registered, count=2, options={"max_episode_steps": 2, "length": 9})
+    envs = make_gymnasium(registered, n_envs=2, options={"max_episode_steps": 2, "length": 9})
     envs.reset(0)
     steps = [envs.step(np.zeros(2, np.int64)) for _ in range(2)]
     assert not steps[0].truncated.any()
     assert steps[1].truncated.all()
     assert not steps[1].terminated.any()
     with pytest.raises(ValueError, match="does not take the options"):
-        make_gymnasium(registered, count=2, options={"colour": "blue"})
+        make_gymnasium(registered, n_envs=2, options={"color": "blue"})
 
 
 def test_a_level_is_the_same_layout_in_every_environment_and_episode():
     layouts = {}
     for level in (1, 2):
-        envs = make("MiniGrid-FourRooms-v0", count=3, options={"level": level, "max_episode_steps": 2})
+        envs = make("MiniGrid-FourRooms-v0", n_envs=3, options={"level": level, "max_episode_steps": 2})
         firsts = [envs.reset(level + 5)]
         for _ in range(6):
             firsts.append(envs.step(np.zeros(3, np.int64)).observations)
@@ -247,7 +247,7 @@ def test_the_finals_of_a_dict_are_true_too(mode):
     np.testing.assert_array_equal(envs.reset(0), plain.reset(0))
     for _ in range(12):
         step, want = envs.step(np.ones(3, np.int64)), plain.step(np.ones(3, np.int64))
-        np.testing.assert_array_equal(step.successors, want.successors)
+        np.testing.assert_array_equal(step.next_observations, want.next_observations)
         np.testing.assert_array_equal(step.observations, want.observations)
 
 

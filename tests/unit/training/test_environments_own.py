@@ -36,7 +36,7 @@ def deep_sea_episode(actions, mapping):
 def test_deep_sea_follows_the_rules_of_bsuite_in_every_episode_there_is():
     size = 4
     every = np.array(list(itertools.product([0, 1], repeat=size)))
-    sea = DeepSea(size, count=len(every))
+    sea = DeepSea(size, n_envs=len(every))
     mapping = np.random.RandomState(42).binomial(1, 0.5, [size, size])
     oracle = [deep_sea_episode(actions, mapping) for actions in every]
     sea.reset(0)
@@ -44,16 +44,16 @@ def test_deep_sea_follows_the_rules_of_bsuite_in_every_episode_there_is():
         step = sea.step(every[:, t])
         grids = np.array([observations[t].ravel() for observations, _ in oracle])
         expected = np.where(grids.any(1), grids.argmax(1), size * size)
-        np.testing.assert_array_equal(step.successors, expected)
+        np.testing.assert_array_equal(step.next_observations, expected)
         np.testing.assert_allclose(step.rewards, [rewards[t] for _, rewards in oracle], rtol=1e-6)
         assert (step.terminated == (t == size - 1)).all()
         assert not step.truncated.any()
     assert (step.observations == 0).all()
-    assert (step.successors == size * size).all()
+    assert (step.next_observations == size * size).all()
 
 
 def test_the_best_deep_sea_policy_gets_0_99_and_is_the_only_success():
-    sea = DeepSea(30, count=2)
+    sea = DeepSea(30, n_envs=2)
     cells, total = sea.reset(0), np.zeros(2)
     for t in range(30):
         right = sea.rightwards.ravel()[cells]
@@ -66,14 +66,14 @@ def test_the_best_deep_sea_policy_gets_0_99_and_is_the_only_success():
 
 
 def test_the_mapping_is_the_problem_and_another_seed_is_another_problem():
-    assert (DeepSea(20, count=1).rightwards == DeepSea(20, count=3, mapping_seed=42).rightwards).all()
-    assert (DeepSea(20, count=1).rightwards != DeepSea(20, count=1, mapping_seed=43).rightwards).any()
+    assert (DeepSea(20, n_envs=1).rightwards == DeepSea(20, n_envs=3, mapping_seed=42).rightwards).all()
+    assert (DeepSea(20, n_envs=1).rightwards != DeepSea(20, n_envs=1, mapping_seed=43).rightwards).any()
 
 
 @pytest.mark.parametrize("name", MAPS)
 def test_frozen_lake_walks_as_gymnasium_does(name):
     lake_map, count = MAPS[name], 4
-    lake = FrozenLake(lake_map.rows, max_episode_steps=lake_map.max_episode_steps, count=count)
+    lake = FrozenLake(lake_map.rows, max_episode_steps=lake_map.max_episode_steps, n_envs=count)
     slow = [
         gymnasium.make(
             "FrozenLake-v1", desc=list(lake_map.rows), is_slippery=False, max_episode_steps=lake_map.max_episode_steps
@@ -88,7 +88,7 @@ def test_frozen_lake_walks_as_gymnasium_does(name):
         step = lake.step(actions)
         for i, env in enumerate(slow):
             cell, reward, terminated, truncated, _ = env.step(int(actions[i]))
-            assert (step.successors[i], step.rewards[i]) == (cell, reward)
+            assert (step.next_observations[i], step.rewards[i]) == (cell, reward)
             assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
             if terminated or truncated:
                 cell, ends = env.reset()[0], ends + 1
@@ -99,13 +99,13 @@ def test_frozen_lake_walks_as_gymnasium_does(name):
 @pytest.mark.parametrize("name", MAPS)
 def test_the_limit_of_a_frozen_lake_is_the_length_of_its_shortest_path(name):
     rows, limit = MAPS[name].rows, MAPS[name].max_episode_steps
-    lake = FrozenLake(rows, max_episode_steps=limit, count=1)
+    lake = FrozenLake(rows, max_episode_steps=limit, n_envs=1)
     reached = {0: ()}
     for _ in range(limit):  # breadth first: every cell with one of its shortest paths, through load_state_dict
         for cell, path in list(reached.items()):
             for action in range(4):
                 lake.load_state_dict({"cell": np.array([cell]), "elapsed": np.array([0])})
-                after = int(lake.step(np.array([action])).successors[0])
+                after = int(lake.step(np.array([action])).next_observations[0])
                 if "".join(rows)[after] != "H":
                     reached.setdefault(after, (*path, action))
     path = reached[len(rows) ** 2 - 1]
@@ -120,9 +120,9 @@ def test_the_limit_of_a_frozen_lake_is_the_length_of_its_shortest_path(name):
 def lock_steps(lock, choice, *, wrong_at=None):
     """The steps of an episode that enters lock ``choice`` and takes every right action, but at ``wrong_at``."""
     observations = lock.reset(3)
-    steps = [lock.step(np.full(lock.count, choice))]
+    steps = [lock.step(np.full(lock.n_envs, choice))]
     for t in range(lock.horizon - 1):
-        observations = steps[-1].successors
+        observations = steps[-1].next_observations
         chain = observations[:, :3].argmax(1)
         actions = lock._codes[observations[0, -1].astype(int), np.minimum(chain, 1), t]
         steps.append(lock.step((actions + 1) % 10 if t == wrong_at else actions))
@@ -130,7 +130,7 @@ def lock_steps(lock, choice, *, wrong_at=None):
 
 
 def test_the_combination_lock_pays_as_pc_pg_says():
-    lock = CombinationLock(count=64, horizon=6, problem_seed=1)
+    lock = CombinationLock(n_envs=64, horizon=6, problem_seed=1)
     rich, poor = lock_steps(lock, 7), lock_steps(lock, 2)
     for steps, prize, index in ((rich, 5.0, 1), (poor, 2.0, 0)):
         rewards = np.stack([step.rewards for step in steps])
@@ -140,44 +140,44 @@ def test_the_combination_lock_pays_as_pc_pg_says():
         assert steps[-1].terminated.all()
         assert not np.any([step.terminated for step in steps[:-1]])
         for t, step in enumerate(steps):
-            assert (step.successors[:, :3].sum(1) == 1).all()
-            assert (step.successors[:, 3 + t] == 1).all()
-            assert (step.successors[:, 3:-1].sum(1) == 1).all()
-            assert (step.successors[:, -1] == index).all()
+            assert (step.next_observations[:, :3].sum(1) == 1).all()
+            assert (step.next_observations[:, 3 + t] == 1).all()
+            assert (step.next_observations[:, 3:-1].sum(1) == 1).all()
+            assert (step.next_observations[:, -1] == index).all()
         assert not steps[-1].observations.any()
     assert 1.0 < lock.success_return < 4.0
 
 
 def test_a_wrong_action_in_a_lock_is_never_forgiven_and_never_paid():
-    lock = CombinationLock(count=8, horizon=6)
+    lock = CombinationLock(n_envs=8, horizon=6)
     steps = lock_steps(lock, 7, wrong_at=2)
     rewards = np.stack([step.rewards for step in steps])
     np.testing.assert_allclose(rewards.T, np.tile([0, -1 / 4, -1 / 4, 0, 0, 0], (8, 1)))
-    assert all((step.successors[:, 2] == 1).all() for step in steps[3:])
+    assert all((step.next_observations[:, 2] == 1).all() for step in steps[3:])
 
 
 def test_right_steps_change_the_chain_half_of_the_time_and_so_does_the_start():
-    lock = CombinationLock(count=4000, horizon=6)
-    chains = np.stack([step.successors[:, :3].argmax(1) for step in lock_steps(lock, 0)])
+    lock = CombinationLock(n_envs=4000, horizon=6)
+    chains = np.stack([step.next_observations[:, :3].argmax(1) for step in lock_steps(lock, 0)])
     # a fair coin thrown 4000 times: 5 sd of its mean is 5 sqrt(0.25 / 4000) = 0.04, a false alarm in 2 million
     assert abs(chains[0].mean() - 0.5) < 0.04
     assert (np.abs((chains[1:] != chains[:-1]).mean(1) - 0.5) < 0.04).all()
 
 
 def test_the_locks_are_those_of_pc_pg():
-    lock = CombinationLock(count=1, horizon=11, problem_seed=4)
+    lock = CombinationLock(n_envs=1, horizon=11, problem_seed=4)
     for index, seed in ((0, 4), (1, 40)):
         rng = np.random.RandomState(seed)
         for chain in (0, 1):
             np.testing.assert_array_equal(lock._codes[index, chain], rng.randint(low=0, high=10, size=10))
     assert lock._prizes.tolist() == [5.0, 2.0]
-    assert CombinationLock(count=1, problem_seed=3)._prizes.tolist() == [2.0, 5.0]
+    assert CombinationLock(n_envs=1, problem_seed=3)._prizes.tolist() == [2.0, 5.0]
 
 
 OWN = {
-    "deep sea": lambda count: DeepSea(5, count=count),
-    "lake": lambda count: FrozenLake(MAPS["FrozenLake-8x8"].rows, max_episode_steps=14, count=count),
-    "lock": lambda count: CombinationLock(count=count, horizon=6),
+    "deep sea": lambda count: DeepSea(5, n_envs=count),
+    "lake": lambda count: FrozenLake(MAPS["FrozenLake-8x8"].rows, max_episode_steps=14, n_envs=count),
+    "lock": lambda count: CombinationLock(n_envs=count, horizon=6),
 }
 
 
@@ -197,7 +197,7 @@ def test_a_saved_state_continues_exactly_also_in_new_environments(name):
         other.load_state_dict(saved)
         for action, want in zip(actions, expected, strict=True):
             step = other.step(action)
-            for field in ("observations", "successors", "rewards", "terminated", "truncated"):
+            for field in ("observations", "next_observations", "rewards", "terminated", "truncated"):
                 np.testing.assert_array_equal(getattr(step, field), getattr(want, field))
 
 
@@ -218,12 +218,12 @@ def test_a_foreign_state_and_foreign_actions_are_refused(name):
 
 def test_bad_problems_are_refused():
     with pytest.raises(ValueError, match="size of at least 2"):
-        DeepSea(1, count=1)
+        DeepSea(1, n_envs=1)
     with pytest.raises(ValueError, match="horizon must be at least 3"):
-        CombinationLock(count=1, horizon=2)
+        CombinationLock(n_envs=1, horizon=2)
     with pytest.raises(ValueError, match="a single S"):
-        FrozenLake(["FF", "FG"], max_episode_steps=3, count=1)
+        FrozenLake(["FF", "FG"], max_episode_steps=3, n_envs=1)
     with pytest.raises(ValueError, match="max_episode_steps"):
-        FrozenLake(["SF", "FG"], max_episode_steps=0, count=1)
-    with pytest.raises(ValueError, match="count must be a whole number"):
-        DeepSea(3, count=0)
+        FrozenLake(["SF", "FG"], max_episode_steps=0, n_envs=1)
+    with pytest.raises(ValueError, match="n_envs must be a whole number"):
+        DeepSea(3, n_envs=0)

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from optimist.bonuses import Discrete
+from optimist.training.agent import make_agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Softmax
-from optimist.training.losses import Batch, clipped_surrogate, explained_variance, track_returns, update_agent
-from optimist.training.networks import make_agent
+from optimist.training.losses import Batch, clipped_surrogate, explained_variance, track_returns
+from optimist.training.ppo import update_agent
 from optimist.training.rollout import NotFinite
 
 CONFIG = TrainConfig(epochs=2, minibatches=3, entropy_weight=0.0, value_weight=0.5)
@@ -105,8 +106,8 @@ def test_a_head_that_is_not_trained_leaves_everything_alone(head):
     assert not same(without, with_it, "policy.trunk.layers.0.weight")
 
 
-def test_normalised_advantages_know_no_scale_and_no_shift():
-    config = replace(CONFIG, normalise_advantages=True)
+def test_normalized_advantages_know_no_scale_and_no_shift():
+    config = replace(CONFIG, normalize_advantages=True)
     noise = torch.randn(ROWS, generator=torch.Generator().manual_seed(4))
     first = weights_after(config=config, advantages=lambda _: noise)
     second = weights_after(config=config, advantages=lambda _: 1000 * noise + 3)

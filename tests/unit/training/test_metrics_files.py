@@ -1,8 +1,9 @@
-"""The metrics of a run: the CSV and TensorBoard files through kills and resumption, episodes, and the stopwatch."""
+"""The metrics of a run: the CSV and TensorBoard files through kills and resumption, episodes, and the timer."""
 
 import csv
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from optimist.training.metrics import Episodes, MetricsLog, Stopwatch
+from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.metrics_log import MetricsLog, read_metrics, read_whole_metrics
+from optimist.training.runs.timer import Timer
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -222,18 +225,54 @@ def test_inputs_and_saved_states_are_never_changed() -> None:
 def test_a_state_of_other_environments_is_refused() -> None:
     with pytest.raises(ValueError, match="state is of 3 environments, these are 2"):
         Episodes(2).load_state_dict(Episodes(3).state_dict())
-    with pytest.raises(ValueError, match="at least 1, got 0 and 100"):
+    with pytest.raises(ValueError, match="n_envs must be a whole number >= 1, got 0"):
         Episodes(0)
 
 
-def test_the_stopwatch_adds_up_and_clears(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_timer_adds_up_and_clears(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 10.0, 12.0, 20.0, 24.0, 30.0, 38.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    watch = Stopwatch()
+    timer = Timer()
     for name in ("environment", "update", "environment"):
-        with watch.time(name):
+        with timer.time(name):
             pass
-    assert watch.read_and_clear() == {"environment": 5.0, "update": 2.0}
-    with pytest.raises(KeyError), watch.time("update"):
+    assert timer.read_and_clear() == {"environment": 5.0, "update": 2.0}
+    with pytest.raises(KeyError), timer.time("update"):
         raise KeyError
-    assert watch.read_and_clear() == {"environment": 0.0, "update": 8.0}
+    assert timer.read_and_clear() == {"environment": 0.0, "update": 8.0}
+
+
+def test_what_was_written_is_read_with_nan_where_a_cell_is_empty(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        log.write(64, {"return": 0.1, "loss": None})
+        log.write(128, {"loss": -1e-30, "return": math.nan})
+    columns = read_metrics(tmp_path / "metrics.csv")
+    assert list(columns) == ["step", "return", "loss"]
+    np.testing.assert_array_equal(np.stack(list(columns.values())), [[64, 128], [0.1, math.nan], [math.nan, -1e-30]])
+
+
+@pytest.mark.parametrize(
+    ("tail", "told"),
+    [
+        ("192,0.5", "metrics.csv is damaged in line 4: it has 2 of 3 cells; it was read up to there"),
+        ("192,0.5,x", "metrics.csv is damaged in line 4: could not convert string to float"),
+        ("19.2,0.5,1", "metrics.csv is damaged in line 4: its step is '19.2'"),
+    ],
+)
+def test_damage_is_an_error_or_told_beside_the_rows_before_it(tail: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text(f"step,return,loss\n64,0.5,1\n128,0.5,1\n{tail}")
+    columns, damage = read_whole_metrics(path)
+    assert columns["step"].tolist() == [64, 128]
+    assert damage.startswith(told)
+    with pytest.raises(ValueError, match=re.escape(told)):
+        read_metrics(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "has no column 'step'"), ("a,b\n1,2\n", "no column 'step'"), ("step,a\n", "no row yet")]
+)
+def test_a_file_without_a_row_of_a_run_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read_metrics(tmp_path / "metrics.csv")

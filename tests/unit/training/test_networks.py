@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from optimist.bonuses import Discrete
-from optimist.training.networks import GridTrunk, MLPTrunk, chosen_network, make_agent
+from optimist.training.agent import GridTrunk, MLPTrunk, chosen_network, make_agent
 
 SHAPES = {"atari": (4, 84, 84), "grid": (3, 7, 7), "mlp": (5,), "states": Discrete(9)}
 

@@ -11,8 +11,9 @@ from torch import nn
 
 from optimist.training.distributions import Softmax
 from optimist.training.environments import GymnasiumVector
-from optimist.training.metrics import Episodes, Stopwatch
 from optimist.training.rollout import NotFinite, collect, random_play
+from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.timer import Timer
 
 LENGTHS = (2, 3, 5)
 STEPS = 10
@@ -80,7 +81,7 @@ def rollouts(mode, count=1, *, cut=False, poison=None, first_step=0):
     for k in range(count):
         rollout, observations = collect(
             KnownValues(), environments, observations, steps=STEPS, cut=cut, distribution=Softmax(4),
-            generator=generator, episodes=episodes, watch=Stopwatch(), first_step=first_step + 3 * STEPS * k,
+            generator=generator, episodes=episodes, timer=Timer(), first_step=first_step + 3 * STEPS * k,
         )  # fmt: skip
         made.append(rollout)
     environments.close()

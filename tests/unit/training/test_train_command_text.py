@@ -4,11 +4,11 @@ import shlex
 from dataclasses import replace
 
 import pytest
-import tyro
 
-from optimist.cli import Command, TrainCommand
-from optimist.training.command import train_command
-from optimist.training.presets import defaults_for
+from optimist.cli.commands import parse
+from optimist.cli.train import TrainCommand
+from optimist.training.config import Signal
+from optimist.training.presets import defaults_for, train_command
 
 SEA = defaults_for("DeepSea-10")
 
@@ -17,20 +17,20 @@ SEA = defaults_for("DeepSea-10")
     "config",
     [
         SEA,
-        replace(SEA, bonus="acb*e3b", seed=7, threads=2, extrinsic_weight=0.0, total_steps=4096),
-        replace(SEA, clip_rewards=True, normalise_advantages=False, learning_rate=1e-12, network="mlp"),
+        replace(SEA, bonus="acb*e3b", seed=7, threads=2, extrinsic=Signal(0.0, 0.99, True), total_steps=4096),
+        replace(SEA, clip_rewards=True, normalize_advantages=False, untrained=True, network="mlp"),
+        replace(SEA, extrinsic=Signal(1.0, 0.99, False), intrinsic=Signal(0.5, 0.9, True), n_envs=4),
         replace(SEA, env_options=("mapping_seed=3",), bonus_options=("acb.preset=paper", "e3b.ridge=1e-2")),
         replace(SEA, bonus_options=("text=it's; a <b>$HOME</b>", "sizes=[1, 2]")),
         replace(defaults_for("my.module:make"), activation="relu", max_gradient_norm=0.0),
     ],
-    ids=["defaults", "numbers", "flags", "options", "quoting", "another family"],
+    ids=["defaults", "numbers", "flags", "signals", "options", "quoting", "another family"],
 )
-def test_the_command_line_reads_it_back_as_the_same_run(config, monkeypatch):
+def test_the_command_line_reads_it_back_as_the_same_run(config):
     words = shlex.split(train_command(config))
-    monkeypatch.setattr("sys.argv", words)
-    command = tyro.cli(Command, args=words[1:])
+    command = parse(words[1:]).command
     assert isinstance(command, TrainCommand)
-    assert command.config == config
+    assert command.settings == config
 
 
 def test_defaults_are_left_out():

@@ -7,27 +7,30 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.training import checkpoints, ppo
-from optimist.training.config import TrainConfig
+from optimist.bonuses.protocol import Bonus
+from optimist.config import replaced
+from optimist.training import ppo
+from optimist.training.config import Signal, TrainConfig
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.ppo import Trainer
+from optimist.training.runs import checkpoints
 
 TINY = TrainConfig(
     env="DeepSea-6",
     bonus="count",
-    environments=4,
+    n_envs=4,
     steps=16,
     epochs=2,
     minibatches=2,
     learning_rate=1e-2,
-    extrinsic_weight=1.0,
+    extrinsic=Signal(1.0, 0.999, True),
     width=16,
     warm_up_steps=8,
     device="cpu",
     threads=1,
 )
-# The preset of grids in what it does beyond RND: units of values, normalised advantages, clipped gradients.
-GRID_LIKE = replace(TINY, value_scale_rate=0.1, normalise_advantages=True, max_gradient_norm=0.5, entropy_weight=0.01)
+# The preset of grids in what it does beyond RND: units of values, normalized advantages, clipped gradients.
+GRID_LIKE = replace(TINY, value_scale_rate=0.1, normalize_advantages=True, max_gradient_norm=0.5, entropy_weight=0.01)
 BONUSES = ("acb", "rnd", "icm", "count", "e3b", "episodic-count", "elliptical", "acb*episodic-count", "none")
 
 
@@ -52,14 +55,14 @@ class Watched:
         return replace(step, rewards=self._change(step.rewards))
 
 
-class Pays:
+class Pays(Bonus):
     """A bonus that is ``what(transitions)`` and learns nothing."""
 
     def __init__(self, what):
-        self.compute = what
+        self.what = what
 
-    def warm_up(self, transitions):
-        """Nothing."""
+    def compute(self, transitions):
+        return self.what(transitions)
 
     def update(self, transitions):
         return {}
@@ -107,7 +110,7 @@ def moved(before, after, part):
 
 @pytest.mark.parametrize("pays", [0.0, 1.0])
 def test_the_bonus_alone_moves_the_policy(pays):
-    config = replace(TINY, extrinsic_weight=0.0, entropy_weight=0.0)
+    config = replaced(TINY, {"extrinsic.weight": 0.0, "entropy_weight": 0.0})
     trainer = started(config, bonus=lambda transitions: pays * (transitions.actions == 1).float())
     with torch.no_grad():  # values of exactly 0, so that without a bonus there is nothing to learn at all
         trainer.agent.values.weight.zero_()
@@ -122,7 +125,7 @@ def test_the_bonus_alone_moves_the_policy(pays):
 
 @pytest.mark.parametrize("config", [TINY, GRID_LIKE])
 def test_without_extrinsic_weight_rewards_change_nothing(config):
-    config = replace(config, extrinsic_weight=0.0)
+    config = replaced(config, {"extrinsic.weight": 0.0})
     plain, paid = started(config), started(config, change=lambda rewards: 1000 * rewards + 7)
     first, second = iterated(plain, 4), iterated(paid, 4)
     reported = ("return_mean", "return_max", "success_rate", "explained_variance_extrinsic")
@@ -136,7 +139,7 @@ def test_without_extrinsic_weight_rewards_change_nothing(config):
             for name in ("values.weight", "values.bias", "value_mean", "value_deviation"):
                 state[name] = state[name][1:]
     assert not moved(before, after, "")
-    with_weight = started(replace(config, extrinsic_weight=1.0), change=lambda rewards: 1000 * rewards + 7)
+    with_weight = started(replaced(config, {"extrinsic.weight": 1.0}), change=lambda rewards: 1000 * rewards + 7)
     iterated(with_weight, 4)
     assert moved(before, weights(with_weight), "policy.actor")
 
@@ -201,7 +204,7 @@ def test_a_saved_state_goes_on_bit_by_bit(bonus, tmp_path):
 
 @pytest.mark.parametrize("part", ["scale", "optimizer", "bonus", "action_generator", "minibatch_generator", "episodes"])
 def test_no_part_of_the_state_may_be_missing(part):
-    """Each part taken from a fresh trainer makes another run: all of them are needed, the normaliser's above all."""
+    """Each part taken from a fresh trainer makes another run: all of them are needed, the normalizer's above all."""
     config = replace(GRID_LIKE, bonus="rnd", learning_rate=1e-3)
     trainer = started(config)
     iterated(trainer, 2)
@@ -213,10 +216,10 @@ def test_no_part_of_the_state_may_be_missing(part):
 
 def test_bonuses_are_divided_by_the_deviation_of_their_discounted_sums_over_time():
     generator = torch.Generator().manual_seed(0)
-    paid = torch.rand((3, TINY.steps, TINY.environments), generator=generator) * torch.tensor([1.0, 5.0, 20.0, 90.0])
+    paid = torch.rand((3, TINY.steps, TINY.n_envs), generator=generator) * torch.tensor([1.0, 5.0, 20.0, 90.0])
     answers = iter(paid)
-    trainer = started(replace(TINY, intrinsic_memory=0), bonus=lambda transitions: next(answers))
-    sums, now = [], np.zeros(TINY.environments)
+    trainer = started(replace(TINY, bonus_memory_steps=0), bonus=lambda transitions: next(answers))
+    sums, now = [], np.zeros(TINY.n_envs)
     for metrics, rollout in zip(iterated(trainer, 3), paid.double().numpy(), strict=True):
         for rewards in rollout:
             now = 0.99 * now + rewards
@@ -227,7 +230,7 @@ def test_bonuses_are_divided_by_the_deviation_of_their_discounted_sums_over_time
 
 def test_advantages_hold_the_bonus_with_its_weight_and_discount():
     """One step before the end of a rollout everything is known by hand: ``w_E (r + ...) + w_I (b + ...)``."""
-    config = replace(TINY, extrinsic_weight=3.0, intrinsic_weight=0.5, intrinsic_memory=0)
+    config = replaced(TINY, {"extrinsic.weight": 3.0, "intrinsic.weight": 0.5, "bonus_memory_steps": 0})
     seen = {}
     trainer = started(config, bonus=lambda transitions: torch.full((16, 4), 2.0) * torch.arange(1, 5))
     batch_of = trainer._batch
@@ -239,14 +242,14 @@ def test_advantages_hold_the_bonus_with_its_weight_and_discount():
     trainer._batch = spied
     iterated(trainer)
     rollout, scale = seen["rollout"], trainer.scale
-    bonus = scale.normalise(torch.full((4,), 2.0) * torch.arange(1, 5))
+    bonus = scale.normalize(torch.full((4,), 2.0) * torch.arange(1, 5))
     alive = 1 - rollout.transitions.terminated[-1].float()
     extrinsic = rollout.rewards[-1] + 0.999 * alive * rollout.next_values[-1, :, 0] - rollout.values[-1, :, 0]
     intrinsic = bonus + 0.99 * rollout.next_values[-1, :, 1] - rollout.values[-1, :, 1]
     torch.testing.assert_close(seen["batch"].advantages.view(16, 4)[-1], 3 * extrinsic + 0.5 * intrinsic)
 
 
-@pytest.mark.parametrize("bonus", ["acb", "icm", "none"])
+@pytest.mark.parametrize("bonus", ["acb", "icm", "acb * rnd", "none"])
 def test_continuous_actions(bonus):
     config = replace(TINY, env="Pendulum-v1", bonus=bonus)
     trainer = started(config)
@@ -266,7 +269,7 @@ def test_the_constructor_neither_resets_nor_steps_the_environments(monkeypatch):
         def step(self, actions):
             raise AssertionError("step")
 
-    monkeypatch.setattr(ppo.environments, "make", lambda env, *, count, options: Untouchable(6, count=count))
+    monkeypatch.setattr(ppo.environments, "make", lambda env, *, n_envs, options: Untouchable(6, n_envs=n_envs))
     trainer = Trainer(replace(TINY, bonus="rnd"))
     with pytest.raises(AssertionError, match="reset"):
         trainer.start()
@@ -298,7 +301,7 @@ def test_unique_states_are_those_of_a_plain_set():
 
 
 def test_a_run_with_a_bonus_of_no_weight_has_none():
-    trainer = started(replace(TINY, intrinsic_weight=0.0))
+    trainer = started(replaced(TINY, {"intrinsic.weight": 0.0}))
     assert trainer.bonus is None
     (row,) = iterated(trainer)
     assert row["bonus_mean"] == row["value_loss_intrinsic"] == 0.0
@@ -311,3 +314,23 @@ def test_a_state_of_another_network_is_refused_and_changes_nothing():
         other.load_state_dict(state)
     assert not moved(before, weights(other), "")
     assert other.step == 0
+
+
+def test_an_untrained_policy_stays_as_it_was_drawn_while_its_bonus_learns():
+    config = replace(TINY, bonus="count", value_scale_rate=0.1)
+    trainer = started(replace(config, untrained=True))
+    before = weights(trainer)
+    first, second = trainer.iterate(), trainer.iterate()
+    assert not moved(before, weights(trainer), "")
+    assert not trainer.optimizer.state
+    assert second["bonus_mean"] < first["bonus_mean"]
+    trained = started(config).iterate()
+    assert first.keys() == second.keys() == trained.keys()
+    assert abs(first["kl"]) < 1e-6  # of a policy to itself
+    assert first["entropy"] == pytest.approx(trained["entropy"], abs=1e-2)
+
+
+def test_a_product_that_is_written_with_blanks_is_warmed_up_and_scored_like_the_other():
+    blank, plain = (started(replace(TINY, bonus=name, epochs=1)) for name in ("count * rnd", "count*rnd"))
+    assert blank.bonus.needs_warm_up
+    assert equal(iterated(blank, 2), iterated(plain, 2))

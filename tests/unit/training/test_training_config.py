@@ -5,20 +5,20 @@ import json
 
 import pytest
 
-from optimist.training.config import TrainConfig, key_values
+from optimist.config import key_values, leaves, replaced
+from optimist.training.config import Signal, TrainConfig
 from optimist.training.presets import ATARI, DEEP_SEA, GRID, VECTOR, defaults_for
-from optimist.training.runs import read_config, write_config
+from optimist.training.runs.run import read_config, write_config
 
 
 def test_the_defaults_are_rnds():
     # FACTS.md, section 2
     c = TrainConfig()
-    assert (c.environments, c.steps, c.epochs, c.minibatches) == (128, 128, 4, 4)
+    assert (c.n_envs, c.steps, c.epochs, c.minibatches) == (128, 128, 4, 4)
     assert (c.learning_rate, c.clip, c.gae_lambda, c.entropy_weight) == (1e-4, 0.1, 0.95, 0.001)
-    assert (c.extrinsic_discount, c.intrinsic_discount) == (0.999, 0.99)
-    assert (c.extrinsic_weight, c.intrinsic_weight, c.value_weight) == (2.0, 1.0, 0.5)
-    assert (c.extrinsic_episodic, c.intrinsic_episodic) == (True, False)
-    assert (c.max_gradient_norm, c.normalise_advantages, c.value_scale_rate) == (0.0, False, 0.0)
+    assert c.extrinsic == Signal(weight=2.0, discount=0.999, episodic=True)
+    assert c.intrinsic == Signal(weight=1.0, discount=0.99, episodic=False)
+    assert (c.value_weight, c.max_gradient_norm, c.normalize_advantages, c.value_scale_rate) == (0.5, 0.0, False, 0.0)
     assert c.warm_up_steps == 50 * 128
     assert c.rollout_steps == 128 * 128
 
@@ -27,19 +27,23 @@ def test_the_defaults_are_rnds():
     ("changes", "message"),
     [
         ({"seed": -1}, "seed must be a non-negative integer"),
-        ({"environments": 0}, "environments must be .* 1, got 0"),
+        ({"n_envs": 0}, "n_envs must be .* 1, got 0"),
         ({"total_steps": 0}, "total_steps must be"),
         ({"checkpoint_every": 0}, "checkpoint_every must be"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be > 0"),
         ({"clip": 0.0}, "clip must be > 0"),
-        ({"extrinsic_weight": -1.0}, "extrinsic_weight must be"),
-        ({"gae_lambda": 1.5}, r"gae_lambda must lie in \[0, 1\], got 1.5"),
-        ({"value_scale_rate": -0.1}, r"value_scale_rate must lie in \[0, 1\]"),
+        ({"extrinsic": Signal(-1.0, 0.9, True)}, r"extrinsic\.weight must be .* >= 0, got -1\.0"),
+        ({"intrinsic": Signal(1.0, 1.5, True)}, r"intrinsic\.discount must be a number in \[0, 1\], got 1\.5"),
+        ({"gae_lambda": 1.5}, r"gae_lambda must be a number in \[0, 1\], got 1.5"),
+        ({"value_scale_rate": -0.1}, r"value_scale_rate must be a number in \[0, 1\]"),
         ({"stop_at_success": 2.0}, "it is a share"),
-        ({"intrinsic_discount": 1.0}, "intrinsic_discount must be below 1"),
-        ({"environments": 1, "steps": 2, "minibatches": 3}, "a rollout of 2 steps has no 3 minibatches"),
-        ({"bonus": "none", "extrinsic_weight": 0.0}, "nothing to learn from: choose a bonus"),
+        ({"intrinsic": Signal(1.0, 1.0, False)}, r"intrinsic\.discount must be below 1"),
+        ({"bonus_memory_steps": -1}, "bonus_memory_steps must be"),
+        ({"bonus_memory_steps": 0.5}, "bonus_memory_steps must be a whole number"),
+        ({"n_envs": 1, "steps": 2, "minibatches": 3}, "a rollout of 2 steps has no 3 minibatches"),
+        ({"bonus": "none", "extrinsic": Signal(0.0, 0.99, True)}, "nothing to learn from: choose a bonus"),
+        ({"bonus": "none", "bonus_options": ("ridge=1",)}, "bonus none takes no bonus_options, got ridge=1: choose a"),
         ({"network": "resnet"}, "network must be one of"),
         ({"activation": "gelu"}, "activation must be one of"),
         ({"env_options": ("level",)}, "env_options must be written key=value, got 'level'"),
@@ -58,9 +62,15 @@ def test_options_are_read_as_json_where_they_are_json():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("written", ["acb*e3b", "acb * e3b", " acb* e3b "])
+def test_blanks_in_a_product_mean_nothing(written):
+    assert TrainConfig(bonus=written) == TrainConfig(bonus="acb*e3b")
+    assert not TrainConfig(bonus=" none ").explores
+
+
 def test_a_bonus_of_no_weight_is_no_bonus():
     assert TrainConfig().explores
-    assert not TrainConfig(intrinsic_weight=0.0).explores
+    assert not TrainConfig(intrinsic=Signal(0.0, 0.99, False)).explores
     assert not TrainConfig(bonus="none").explores
 
 
@@ -113,8 +123,8 @@ def test_a_configuration_with_a_missing_or_a_bad_entry_is_refused(tmp_path):
     path.write_text(json.dumps({key: value for key, value in stored.items() if key != "clip"}))
     with pytest.raises(ValueError, match="missing entries: clip; unknown entries: none"):
         read_config(tmp_path)
-    path.write_text(json.dumps(stored | {"colour": "red"}))
-    with pytest.raises(ValueError, match="missing entries: none; unknown entries: colour"):
+    path.write_text(json.dumps(stored | {"color": "red"}))
+    with pytest.raises(ValueError, match="missing entries: none; unknown entries: color"):
         read_config(tmp_path)
     path.write_text(json.dumps(stored | {"clip": -1}))
     with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: clip must be > 0"):
@@ -122,3 +132,34 @@ def test_a_configuration_with_a_missing_or_a_bad_entry_is_refused(tmp_path):
     path.write_text(json.dumps(stored | {"clip": "wide"}))
     with pytest.raises(ValueError, match="is not the configuration of a run"):
         read_config(tmp_path)
+    path.write_text(json.dumps(stored | {"extrinsic": {"weight": 1.0}}))
+    with pytest.raises(ValueError, match="missing entries: discount, episodic; unknown entries: none"):
+        read_config(tmp_path)
+    path.write_text(json.dumps(stored | {"intrinsic": 2.0}))
+    with pytest.raises(ValueError, match=r"expected an object with the entries of Signal, got 2\.0"):
+        read_config(tmp_path)
+
+
+def test_a_configuration_of_an_older_version_is_told_from_a_damaged_one(tmp_path):
+    flat = {
+        "optimist": "0.1.0",
+        "env": "DeepSea-6",
+        "extrinsic_weight": 2.0,
+        "environments": 32,
+        "intrinsic_memory": 10,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(flat))
+    told = "written by an older version, Optimist 0.1.0, whose settings environments, .*: train the run anew"
+    with pytest.raises(ValueError, match=told):
+        read_config(tmp_path)
+
+
+def test_nested_fields_are_replaced_by_their_dotted_names():
+    config = replaced(TrainConfig(), {"extrinsic.weight": 0.0, "extrinsic.discount": 0.9, "steps": 7})
+    assert config == TrainConfig(extrinsic=Signal(0.0, 0.9, True), steps=7)
+    whole = replaced(TrainConfig(), {"intrinsic": Signal(3.0, 0.5, True), "intrinsic.weight": 4.0})
+    assert whole.intrinsic == Signal(4.0, 0.5, True)
+    assert leaves(config)["extrinsic.weight"] == 0.0
+    assert "extrinsic" not in leaves(config)
+    with pytest.raises(ValueError, match=r"no setting 'extrinsic\.wieght': did you mean 'extrinsic\.weight'"):
+        replaced(TrainConfig(), {"extrinsic.wieght": 0.0})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimist.training.unique_states import REGISTERS, SMALLEST_TABLE, UniqueStates, fingerprints
+from optimist.training.visits.unique_states import REGISTERS, SMALLEST_TABLE, UniqueStates, fingerprints
 
 ROOM = 1 << 24  # bytes: no test with this limit leaves the exact count
 keys = st.lists(st.integers(1, 2**64 - 1) | st.integers(1, 50), max_size=200)

@@ -11,14 +11,11 @@ from torch import Tensor, nn
 from optimist.bonuses import ContinuousActions, GaussianLoss, MultiDiscreteActions, MultiDiscreteLoss
 from optimist.bonuses.actions import Actions
 from optimist.bonuses.features import Loss
-from optimist.bonuses.features.feature_map import map_observations
-
-FOLLOWING = ("acb", "elliptical")
-"""The bonuses whose features are the policy network's."""
+from optimist.bonuses.observations import map_observations
 
 
 class Actor(nn.Module):
-    """The parts of a live policy that lead to its action, shared with it: no critic's head, no optimiser.
+    """The parts of a live policy that lead to its action, shared with it: no critic's head, no optimizer.
 
     Shapes: observations (n, ...) as the policy reads them -> (n, outputs): logits, or the means of a Gaussian.
     """
@@ -32,29 +29,27 @@ class Actor(nn.Module):
         if isinstance(policy.action_space, spaces.Box) and not policy.use_sde:
             self.log_std = policy.log_std
         self.binary = isinstance(policy.action_space, spaces.MultiBinary)
-        self.space, self.normalises_images = policy.observation_space, policy.normalize_images
+        self.space, self.normalizes_images = policy.observation_space, policy.normalize_images
 
     def forward(self, observations: Any) -> Tensor:
         """Logits or means."""
         device = next(self.parameters()).device
         here: Any = map_observations(lambda part: part.to(device), observations)
-        x = preprocess_obs(here, self.space, normalize_images=self.normalises_images)
+        x = preprocess_obs(here, self.space, normalize_images=self.normalizes_images)
         outputs = self.action_net(self.hidden.forward_actor(self.extractor(x)))
         # a Bernoulli of logit l is a softmax over 0 and l: two columns for each choice, as of MultiDiscrete
         return torch.stack([torch.zeros_like(outputs), outputs], dim=2).flatten(1) if self.binary else outputs
 
 
-def losses_of(bonus: str, actions: Actions | None) -> dict[str, Loss]:
-    """The setting ``loss`` of every factor of ``bonus`` that reads the policy; none for one discrete action."""
+def loss_of(actions: Actions | None) -> Loss | None:
+    """The loss of the policy's own action distribution; None for one discrete action."""
     match actions:
         case ContinuousActions():
-            loss = GaussianLoss(_moments)
+            return GaussianLoss(_moments)
         case MultiDiscreteActions():
-            loss = MultiDiscreteLoss(actions.sizes)
+            return MultiDiscreteLoss(actions.sizes)
         case _:
-            return {}
-    factors = [factor.strip() for factor in bonus.split("*")]
-    return {f"{factor}.loss" if len(factors) > 1 else "loss": loss for factor in factors if factor in FOLLOWING}
+            return None
 
 
 def _moments(actor: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:

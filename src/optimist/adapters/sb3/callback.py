@@ -12,17 +12,17 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from torch import Tensor
 
 from optimist.adapters.building import bonus_for
-from optimist.adapters.online import IntrinsicReward
-from optimist.adapters.saving import read_state, write_state
-from optimist.adapters.sb3.actor import Actor, losses_of
+from optimist.adapters.files import read_state, write_state
+from optimist.adapters.intrinsic import IntrinsicReward
+from optimist.adapters.sb3.actor import Actor, loss_of
 from optimist.adapters.sb3.critic import IntrinsicCritic
-from optimist.adapters.sb3.episodes import Finals, endings, successors
+from optimist.adapters.sb3.episodes import Finals, endings, next_observations
 from optimist.adapters.spaces import action_reader, space_reader
-from optimist.bonuses.features.feature_map import map_observations
+from optimist.bonuses.checkpointing import require_same_layout
+from optimist.bonuses.observations import map_observations, unflatten_time
 from optimist.bonuses.protocol import Bonus, Observations, Transitions
-from optimist.bonuses.state import require_same_layout
-from optimist.configuration import replaced, require_at_least, require_positive
-from optimist.seeding import require_seed
+from optimist.checks import require_counts, require_fields, require_positive_fields, require_seed
+from optimist.config import replaced
 from optimist.training.advantages import advantages
 
 KIND = "stable-baselines3 callback"
@@ -38,7 +38,7 @@ class BonusCallbackConfig:
     """Of extrinsic advantages; 0 turns the extrinsic reward off: nothing of it reaches the policy or its critic."""
     discount: float = 0.99
     """Of intrinsic rewards, RND's; that of the extrinsic ones is the algorithm's own gamma."""
-    memory: int = 0
+    memory_steps: int = 0
     """Steps that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
     critic_width: int = 256
     """Features of the intrinsic critic."""
@@ -50,9 +50,9 @@ class BonusCallbackConfig:
     """States in a minibatch of the intrinsic critic, at most."""
 
     def __post_init__(self) -> None:
-        require_at_least(0, self, "weight", "extrinsic_weight", "memory")
-        require_at_least(1, self, "critic_width", "critic_epochs", "critic_batch_size")
-        require_positive(self, "critic_learning_rate")
+        require_fields(self, "weight", "extrinsic_weight", "memory_steps", least=0)
+        require_counts(self, "critic_width", "critic_epochs", "critic_batch_size")
+        require_positive_fields(self, "critic_learning_rate")
         if not 0 <= self.discount < 1:
             raise ValueError(f"discount must lie in [0, 1), got {self.discount}: intrinsic returns never end")
 
@@ -89,6 +89,10 @@ class BonusCallback(BaseCallback):
         self.intrinsic: IntrinsicReward  # both are there from the start of training on
         self.critic: IntrinsicCritic
 
+    def __repr__(self) -> str:
+        described = repr(self._bonus) if self._actor is None else repr(self.intrinsic)
+        return f"BonusCallback({described}, weight={self.config.weight:g}, discount={self.config.discount:g})"
+
     def state_dict(self) -> dict[str, Any]:
         """The bonus, the scale of its rewards, and the intrinsic critic."""
         if self._actor is None:
@@ -121,7 +125,10 @@ class BonusCallback(BaseCallback):
 
     @classmethod
     def load(cls, path: str | Path, bonus: Bonus | None = None) -> "BonusCallback":
-        """The callback that was saved, for the model saved beside it; one with a ready ``bonus`` needs one like it."""
+        """The callback that was saved, for the model saved beside it; one with a ready ``bonus`` needs one like it.
+
+        The model may have another number of environments: see `IntrinsicReward.resize`.
+        """
         state = read_state(Path(path), kind=KIND)
         made_from = dict(state["made_from"])
         if made_from["bonus"] is None and bonus is None:
@@ -150,21 +157,21 @@ class BonusCallback(BaseCallback):
     def _build(self, model: OnPolicyAlgorithm, actor: Actor) -> None:
         config = self.config
         self._read, self._read_actions = space_reader(model.observation_space), action_reader(model.action_space)
-        losses = losses_of(self._bonus, self._read_actions.kind) if isinstance(self._bonus, str) else {}
         bonus = bonus_for(
             self._bonus,
             observation_shape=self._read.shape,
             actions=self._read_actions.kind,
             seed=self._seed,
             policy_network=actor,
-            settings=losses | self._settings,
+            loss=loss_of(self._read_actions.kind),
+            settings=self._settings,
         )
         steps = model.n_steps * model.n_envs
         self.intrinsic = IntrinsicReward(
             bonus,
             seed=self._seed if isinstance(self._bonus, str) else None,
             discount=config.discount,
-            memory=config.memory,
+            memory_steps=config.memory_steps,
             learning_starts=0,
             train_every=1,
             batch_size=steps,
@@ -173,6 +180,10 @@ class BonusCallback(BaseCallback):
             self._read.shape, width=config.critic_width, learning_rate=config.critic_learning_rate, seed=self._seed
         )
         self._actor = actor
+
+    def _on_training_start(self) -> None:
+        # All True after a reset, which ``learn`` makes unless it continues; otherwise where an episode has just ended.
+        self.intrinsic.end_episodes(self.model._last_episode_starts)
 
     def _on_rollout_start(self) -> None:
         self._finals, self._ended = {}, []
@@ -198,10 +209,12 @@ class BonusCallback(BaseCallback):
             gae_lambda=buffer.gae_lambda,
             episodic=False,
         )
-        buffer.advantages = config.extrinsic_weight * buffer.advantages + config.weight * gains.numpy()
+        extrinsic, intrinsic = config.extrinsic_weight * buffer.advantages, config.weight * gains.numpy()
+        buffer.advantages = extrinsic + intrinsic
         if config.extrinsic_weight == 0:
             buffer.returns = buffer.values.copy()  # otherwise the reward would move what critic and actor share
         self._record(rewards, values, values + gains)
+        self.logger.record("intrinsic/share", share(intrinsic, extrinsic))
         learned = self.intrinsic.observe(rollout) | self.critic.update(
             rollout.observations, values + gains, epochs=config.critic_epochs, batch_size=config.critic_batch_size
         )
@@ -212,14 +225,14 @@ class BonusCallback(BaseCallback):
         """The rollout as a bonus reads it, and the observations after it, (1, N, ...)."""
         buffer, latest = self.model.rollout_buffer, self.locals["new_obs"]  # pyrefly: ignore
         leading, read = (buffer.buffer_size, buffer.n_envs), self._read
-        observations = map_observations(lambda x: x.unflatten(0, leading), read(_rows(buffer.observations, latest)))
+        observations = unflatten_time(read(_rows(buffer.observations, latest)), leading)
         last = map_observations(lambda x: x.unsqueeze(0), read(latest))
         actions = buffer.actions.reshape(-1, *self.model.action_space.shape)  # pyrefly: ignore
         terminated, truncated = (torch.from_numpy(np.stack(part)) for part in zip(*self._ended, strict=True))
         rollout = Transitions(
             observations,
             self._read_actions(actions).unflatten(0, leading),
-            successors(observations, last, self._finals, read),
+            next_observations(observations, last, self._finals, read),
             terminated,
             truncated,
         )
@@ -232,8 +245,17 @@ class BonusCallback(BaseCallback):
         self.logger.record("intrinsic/explained_variance", float(1 - unexplained))
 
 
+def share(intrinsic: np.ndarray, extrinsic: np.ndarray) -> float:
+    """How much of what moves the policy is intrinsic, 0 .. 1: ``sd_I / (sd_I + sd_E)`` of the weighted advantages.
+
+    0 if neither varies: then nothing moves the policy.
+    """
+    deviations = float(np.std(intrinsic)), float(np.std(extrinsic))
+    return deviations[0] / sum(deviations) if any(deviations) else 0.0
+
+
 def _rows(raw: Any, like: Any) -> Any:
-    """The buffer's observations, one row a state, shaped as the environment gives them. Shapes: (T, N, ...)."""
+    """The buffer's observations, one row per state, shaped as the environment gives them. Shapes: (T, N, ...)."""
     if isinstance(raw, Mapping):
         return {key: _rows(part, like[key]) for key, part in raw.items()}
     return raw.reshape(-1, *np.shape(like)[1:])

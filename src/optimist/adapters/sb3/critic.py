@@ -6,13 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from optimist.bonuses.learner import Learner
-from optimist.bonuses.networks import Encoder, linear
-from optimist.bonuses.observations import ObservationShape, chunks
-from optimist.bonuses.protocol import Observations
-from optimist.bonuses.schedule import minibatches
-from optimist.bonuses.state import seeded_generator
-from optimist.bonuses.whitened import WhitenedObservations
+from optimist.bonuses.checkpointing import seeded_generator
+from optimist.bonuses.learned.networks import Encoder, linear
+from optimist.bonuses.learned.trainer import NetworkTrainer, minibatches
+from optimist.bonuses.learned.whitened import WhitenedObservations
+from optimist.bonuses.observations import Observations, ObservationShape, chunks, named
 
 CLIP = 5.0  # of whitened observations, as RND's
 CHUNK = 1024  # states valued at a time
@@ -22,7 +20,7 @@ class IntrinsicCritic:
     """The expected discounted sum of intrinsic rewards from a state on, by a network of its own.
 
     Observations are whitened by running statistics; the network is the encoder that RND has, and a linear layer. Values
-    are in the units of the normalised bonus. ``values`` changes nothing, ``update`` is the only mutation.
+    are in the units of the normalized bonus. ``values`` changes nothing, ``update`` is the only mutation.
     """
 
     def __init__(self, shape: ObservationShape, *, width: int, learning_rate: float, seed: int):
@@ -34,7 +32,7 @@ class IntrinsicCritic:
             linear(width, 1, generator=generator, gain=0.01),
         )
         self._generator = generator
-        self._learner = Learner(
+        self._trainer = NetworkTrainer(
             {"network": self._network}, self._observations, learning_rate=learning_rate, generator=generator
         )
 
@@ -42,16 +40,15 @@ class IntrinsicCritic:
     def values(self, observations: Observations) -> Tensor:
         """The values of a rollout's states. Shapes: (T, N, ...) -> (T, N)."""
         rows = self._observations.rows(observations)
-        first = observations if isinstance(observations, Tensor) else next(iter(observations.values()))
-        total = first.shape[0] * first.shape[1]
-        return torch.cat([self._value(rows, chunk) for chunk in chunks(total, CHUNK)]).reshape(first.shape[:2])
+        steps, n_envs = next(iter(named(observations).values())).shape[:2]
+        return torch.cat([self._value(rows, chunk) for chunk in chunks(steps * n_envs, CHUNK)]).reshape(steps, n_envs)
 
     def update(self, observations: Observations, returns: Tensor, *, epochs: int, batch_size: int) -> dict[str, float]:
         """The mean squared error over ``epochs`` passes towards ``returns``. Shapes: (T, N, ...), (T, N)."""
         rows, targets = self._observations.rows(observations), returns.flatten()
         self._observations.update(rows)
         count = -(-len(targets) // batch_size)
-        metrics, _ = self._learner.fit(
+        metrics, _ = self._trainer.fit(
             minibatches(len(targets), epochs=epochs, count=count, generator=self._generator),
             lambda chosen: {"critic_loss": (self._value(rows, chosen) - targets[chosen]).square()},
             weights={"critic_loss": 0.5},
@@ -60,11 +57,11 @@ class IntrinsicCritic:
 
     def state_dict(self) -> dict[str, Any]:
         """The network, Adam's moments, the whitening statistics and the random state."""
-        return self._learner.state_dict()
+        return self._trainer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        self._learner.load_state_dict(state)
+        self._trainer.load_state_dict(state)
 
     def _value(self, rows: Mapping[str, Tensor], index: Tensor | slice) -> Tensor:
         return self._network(self._observations.read(rows, index)).squeeze(1)

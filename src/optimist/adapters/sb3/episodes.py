@@ -1,15 +1,13 @@
-"""How stable-baselines3 tells that episodes ended, and the true successors of the steps that ended them."""
+"""How stable-baselines3 tells that episodes ended, and the true observations after the steps that ended them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from optimist.adapters.spaces import SpaceReader
-from optimist.bonuses.observations import WHOLE, named
-from optimist.bonuses.protocol import Observations
+from optimist.bonuses.observations import Observations, named, unnamed
 
 Finals = dict[tuple[int, int], Any]
 """Raw final observations by their place (t, n) in a rollout."""
@@ -30,7 +28,9 @@ def endings(dones: np.ndarray, infos: list[dict[str, Any]], t: int) -> tuple[np.
     return np.asarray(dones, bool) & ~truncated, truncated, finals
 
 
-def successors(observations: Observations, last: Observations, finals: Finals, read: SpaceReader) -> Observations:
+def next_observations(
+    observations: Observations, last: Observations, finals: Finals, read: SpaceReader
+) -> Observations:
     """What truly followed each observation: the next one, or the final one of its episode.
 
     Shapes: observations (T, N, ...), last (1, N, ...), after all of them -> (T, N, ...).
@@ -41,7 +41,7 @@ def successors(observations: Observations, last: Observations, finals: Finals, r
         times, environments = map(list, zip(*finals, strict=True))
         for key, part in named(read(batch(list(finals.values())))).items():
             result[key][times, environments] = part
-    return result[WHOLE] if isinstance(observations, Tensor) else result
+    return unnamed(result, like=observations)
 
 
 def batch(raw: list[Any]) -> Any:

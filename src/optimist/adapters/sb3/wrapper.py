@@ -11,18 +11,18 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from optimist.adapters.building import bonus_for
-from optimist.adapters.online import IntrinsicConfig, IntrinsicReward
-from optimist.adapters.saving import read_state, write_state
-from optimist.adapters.sb3.episodes import endings, successors
+from optimist.adapters.files import read_state, write_state
+from optimist.adapters.intrinsic import IntrinsicConfig, IntrinsicReward
+from optimist.adapters.sb3.episodes import endings, next_observations
 from optimist.adapters.spaces import action_reader, space_reader
-from optimist.bonuses.features.feature_map import map_observations
+from optimist.bonuses.observations import map_observations
 from optimist.bonuses.protocol import Bonus, Observations, Transitions
 
 KIND = "stable-baselines3 wrapper"
 
 
 class BonusVecEnv(VecEnvWrapper):
-    """Environments whose reward is ``extrinsic_weight`` x their own + the weighted, normalised bonus.
+    """Environments whose reward is ``extrinsic_weight`` x their own + the weighted, normalized bonus.
 
     Modelled on ``VecNormalize``: it learns while ``training`` is on, `save` and `load` keep everything, and
     `get_original_reward` is what the environments paid. Each step's ``infos`` hold ``extrinsic_reward`` and
@@ -77,6 +77,9 @@ class BonusVecEnv(VecEnvWrapper):
         self._sent: tuple[Observations, np.ndarray]  # what was acted on, and the actions: there from step_async on
         self._original = np.zeros(self.num_envs, np.float32)
 
+    def __repr__(self) -> str:
+        return f"BonusVecEnv({self.venv}, {self.intrinsic!r}, extrinsic_weight={self.extrinsic_weight:g})"
+
     @property
     def training(self) -> bool:
         """Whether the bonus and its scale learn; it is added all the same."""
@@ -89,7 +92,7 @@ class BonusVecEnv(VecEnvWrapper):
     def reset(self) -> VecEnvObs:
         """The first observations of all environments. An episode that still ran is over for the bonus, too."""
         raw = self.venv.reset()
-        self.intrinsic.end_episodes(torch.ones(self.num_envs, dtype=torch.bool))
+        self.intrinsic.end_episodes()
         self._observations = self._as_step(raw)
         return raw
 
@@ -109,7 +112,7 @@ class BonusVecEnv(VecEnvWrapper):
         step = Transitions(
             before,
             self._read_actions(actions).unsqueeze(0),
-            successors(before, latest, finals, self._read),
+            next_observations(before, latest, finals, self._read),
             torch.from_numpy(terminated).unsqueeze(0),
             torch.from_numpy(truncated).unsqueeze(0),
         )
@@ -133,7 +136,10 @@ class BonusVecEnv(VecEnvWrapper):
 
     @classmethod
     def load(cls, path: str | Path, venv: VecEnv, bonus: Bonus | None = None) -> "BonusVecEnv":
-        """The wrapper that was saved, around ``venv``; one that was given a ready ``bonus`` needs one like it again."""
+        """The wrapper that was saved, around ``venv``; one that was given a ready ``bonus`` needs one like it again.
+
+        ``venv`` may have another number of environments: see `IntrinsicReward.resize`.
+        """
         state = read_state(Path(path), kind=KIND)
         made_from = dict(state["made_from"])
         if made_from["bonus"] is None and bonus is None:
@@ -147,3 +153,19 @@ class BonusVecEnv(VecEnvWrapper):
     def _as_step(self, raw: Any) -> Observations:
         """Shapes: (N, ...) -> (1, N, ...)."""
         return map_observations(lambda part: part.unsqueeze(0), self._read(raw))
+
+
+class EvalVecEnv(VecEnvWrapper):
+    """Environments for evaluation, where `BonusVecEnv` stands in training: nothing is added, nothing is learned.
+
+    ``EvalCallback`` copies the statistics of ``VecNormalize`` from the training environments to those of evaluation,
+    and for that wants both wrapped alike: ``VecNormalize(BonusVecEnv(...))`` and ``VecNormalize(EvalVecEnv(...))``.
+    """
+
+    def reset(self) -> VecEnvObs:
+        """The first observations of all environments."""
+        return self.venv.reset()
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """What the environments answer."""
+        return self.venv.step_wait()

@@ -9,20 +9,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from optimist.bonuses.features.batch import Dense
-from optimist.bonuses.features.feature_map import Observations, pieces
-from optimist.bonuses.features.inspection import inspect
-from optimist.bonuses.features.layers import padded
-from optimist.bonuses.features.loss import Loss
-from optimist.bonuses.features.plan import layer_taps, other_rows
-from optimist.bonuses.features.taps import Tap
+from optimist.bonuses.features.losses import Loss
+from optimist.bonuses.features.per_state.layers import padded
+from optimist.bonuses.features.per_state.plan import inspect, layer_taps, other_rows
+from optimist.bonuses.features.per_state.taps import Tap, pieces
+from optimist.bonuses.observations import Observations
 from optimist.seeding import split
 
-Side = int | tuple[int, int]
+SketchSize = int | tuple[int, int]
 """The size of a layer's sketch: (outputs, inputs), or one number for both."""
 
-DEFAULT_SIDE = 16
+UNNAMED_SIZE = 16
+"""The size of a layer that a mapping of sizes does not name."""
 AFFORDABLE_DIMENSIONS = 2500
-"""A d x d matrix of 50 MB in float64, and 12 million operations a state to add to it."""
+"""A d x d matrix of 50 MB in float64, and 12 million operations per state to add to it."""
 
 
 class SketchFeatures:
@@ -36,11 +36,11 @@ class SketchFeatures:
 
     G is never made. A linear layer gives ``(P_o' e) (P_i' h)'``; in a convolution P_i is itself a convolution with
     random filters and the products are summed over positions; groups of a convolution are sketched apart. Parameters of
-    other modules are projected as matrices after ``torch.func``. A side that is no shorter than the layer's own leaves
-    that side as it is, so small layers are exact.
+    other modules are projected as matrices after ``torch.func``. A size that is no smaller than the layer's own leaves
+    that side of it as it is, so small layers are exact.
 
-    ``side`` is one size for all layers, or a mapping from names of layers (of parameters, for other modules) to sizes,
-    with ``DEFAULT_SIDE`` for those it does not name.
+    ``sketch_size`` is one size for all layers, or a mapping from names of layers (of parameters, for other modules) to
+    sizes, with ``UNNAMED_SIZE`` for those it does not name.
     Deviation: ours, not the paper's, which uses the whole gradient.
     """
 
@@ -51,29 +51,32 @@ class SketchFeatures:
         example: Observations,
         *,
         seed: int,
-        side: Side | Mapping[str, Side] = DEFAULT_SIDE,
+        sketch_size: SketchSize | Mapping[str, SketchSize],
     ):
         self.network = network
         self.loss = loss
         self.seed = seed
         self.plan = inspect(network, loss, example)
-        sides = sides_by_name(side, (*self.plan.layers, *self.plan.others))
+        sizes = sizes_by_name(sketch_size, (*self.plan.layers, *self.plan.others))
         self.projections: dict[str, tuple[Projection, Projection]] = {}
         for name in self.plan.layers:
             layer = network.get_submodule(name)
             weight = layer.get_parameter("weight")
             groups = layer.groups if isinstance(layer, nn.Conv2d) else 1
             inputs = weight[0].numel() + (layer.bias is not None)
-            self.projections[name] = draw(groups, weight.shape[0] // groups, inputs, sides[name], weight, seed, name)
+            self.projections[name] = draw(groups, weight.shape[0] // groups, inputs, sizes[name], weight, seed, name)
         for name in self.plan.others:
             parameter = network.get_parameter(name)
-            a, b = sides[name]
+            a, b = sizes[name]
             if parameter.ndim < 2:
                 self.projections[name] = draw(1, 1, parameter.numel(), (1, a * b), parameter, seed, name)
             else:
                 self.projections[name] = draw(1, len(parameter), parameter[0].numel(), (a, b), parameter, seed, name)
-        size = sum(left.groups * left.side * right.side for left, right in self.projections.values())
-        self.shapes: Sequence[torch.Size] = (torch.Size((size,)),)
+        kept = {name: left.groups * left.kept * right.kept for name, (left, right) in self.projections.items()}
+        self.shapes: Sequence[torch.Size] = (torch.Size((sum(kept.values()),)),)
+        # Layers come first, by name; then parameters of other modules, which belong to the module that owns them.
+        owners = {name: name.rpartition(".")[0] for name in self.plan.others}
+        self.layers: Sequence[tuple[str, int]] = tuple((owners.get(name, name), size) for name, size in kept.items())
 
     def __call__(self, observations: Observations) -> Dense:
         """The sketches of a batch. Shapes: observations (n, ...) -> (n, d), d the sum of the layers' a x b."""
@@ -88,17 +91,17 @@ class SketchFeatures:
 
 
 def affordable_sketch(network: nn.Module, loss: Loss, example: Observations, *, seed: int) -> SketchFeatures:
-    """The sketch with the largest side among 64, 32 and 16 that has at most 2,500 dimensions, else with side 8."""
-    for side in (64, 32, 16):
-        sketch = SketchFeatures(network, loss, example, seed=seed, side=side)
+    """The sketch of the largest size among 64, 32 and 16 that has at most 2,500 dimensions, else of size 8."""
+    for size in (64, 32, 16):
+        sketch = SketchFeatures(network, loss, example, seed=seed, sketch_size=size)
         if sum(shape.numel() for shape in sketch.shapes) <= AFFORDABLE_DIMENSIONS:
             return sketch
-    return SketchFeatures(network, loss, example, seed=seed, side=8)
+    return SketchFeatures(network, loss, example, seed=seed, sketch_size=8)
 
 
 @dataclass(frozen=True)
 class Projection:
-    """A random matrix P for each group of a layer, (groups, size, side) with ``E P P' = I``; or the identity."""
+    """A random matrix P for each group of a layer, (groups, length, kept) with ``E P P' = I``; or the identity."""
 
     matrix: Tensor
     identity: bool
@@ -109,27 +112,27 @@ class Projection:
         return self.matrix.shape[0]
 
     @property
-    def side(self) -> int:
+    def kept(self) -> int:
         """How many numbers are left of a vector."""
         return self.matrix.shape[2]
 
     def apply(self, vectors: Tensor) -> Tensor:
-        """``P' v`` of every column. Shapes: (..., groups, size, p) -> (..., groups, side, p)."""
+        """``P' v`` of every column. Shapes: (..., groups, length, p) -> (..., groups, kept, p)."""
         return vectors if self.identity else self.matrix.mT @ vectors
 
 
 def sketch_layer(layer: nn.Linear | nn.Conv2d, tap: Tap, left: Projection, right: Projection) -> Tensor:
-    """``sum_p (P_o' e_p) (P_i' [h_p, 1])'`` of every state and group. Shapes: -> (n, groups, left.side, right.side)."""
+    """``sum_p (P_o' e_p) (P_i' [h_p, 1])'`` of every state and group. Shapes: -> (n, groups, left.kept, right.kept)."""
     weights, bias = (right.matrix, None) if layer.bias is None else (right.matrix[:, :-1], right.matrix[:, -1])
     if isinstance(layer, nn.Conv2d):
-        filters = weights.mT.reshape(-1, *layer.weight.shape[1:])  # (groups side, i, height, width)
+        filters = weights.mT.reshape(-1, *layer.weight.shape[1:])  # (groups kept, i, height, width)
         offset = None if bias is None else bias.flatten()
         h = F.conv2d(padded(layer, tap.inputs), filters, offset, layer.stride, 0, layer.dilation, layer.groups)
         e = tap.gradients.flatten(2).unflatten(1, (layer.groups, -1))  # (n, groups, o, p)
-        h = h.flatten(2).unflatten(1, (layer.groups, -1)).mT  # (n, groups, p, side)
+        h = h.flatten(2).unflatten(1, (layer.groups, -1)).mT  # (n, groups, p, kept)
         # P_o' (e h') and (P_o' e) h' are the same; the first is cheaper where there are more positions than outputs.
         return left.apply(e @ h) if h.shape[2] > e.shape[2] else left.apply(e) @ h
-    h = tap.inputs @ weights[0] if bias is None else tap.inputs @ weights[0] + bias[0]  # (n, ..., side)
+    h = tap.inputs @ weights[0] if bias is None else tap.inputs @ weights[0] + bias[0]  # (n, ..., kept)
     e = tap.gradients if left.identity else tap.gradients @ left.matrix[0]
     if tap.inputs.ndim == 2:
         return (e.unsqueeze(2) * h.unsqueeze(1)).unsqueeze(1)
@@ -137,13 +140,13 @@ def sketch_layer(layer: nn.Linear | nn.Conv2d, tap: Tap, left: Projection, right
 
 
 def sketch_matrix(rows: Tensor, left: Projection, right: Projection) -> Tensor:
-    """``P_o' G P_i`` of gradients that are written out. Shapes: rows (n, ...) -> (n, 1, left.side, right.side)."""
+    """``P_o' G P_i`` of gradients that are written out. Shapes: rows (n, ...) -> (n, 1, left.kept, right.kept)."""
     matrices = rows.reshape(len(rows), 1, left.matrix.shape[1], right.matrix.shape[1])
     return right.apply(left.apply(matrices).mT).mT
 
 
 def draw(
-    groups: int, outputs: int, inputs: int, side: tuple[int, int], like: Tensor, seed: int, name: str
+    groups: int, outputs: int, inputs: int, sketch_size: tuple[int, int], like: Tensor, seed: int, name: str
 ) -> tuple[Projection, Projection]:
     """The projections of the outputs and of the inputs of one layer, on the device of ``like``.
 
@@ -152,27 +155,31 @@ def draw(
     state = int(split(seed, f"sketch/{name}").generate_state(1, np.uint64)[0])
     generator = torch.Generator().manual_seed(state)
 
-    def one(size: int, side: int) -> Projection:
-        if side >= size:
-            return Projection(torch.eye(size).expand(groups, size, size).to(like), identity=True)
-        return Projection((torch.randn(groups, size, side, generator=generator) / side**0.5).to(like), identity=False)
+    def one(length: int, kept: int) -> Projection:
+        if kept >= length:
+            return Projection(torch.eye(length).expand(groups, length, length).to(like), identity=True)
+        return Projection((torch.randn(groups, length, kept, generator=generator) / kept**0.5).to(like), identity=False)
 
-    return one(outputs, side[0]), one(inputs, side[1])
+    return one(outputs, sketch_size[0]), one(inputs, sketch_size[1])
 
 
-def sides_by_name(side: Side | Mapping[str, Side], names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The size of every layer's sketch, checked."""
-    given = dict(side) if isinstance(side, Mapping) else dict.fromkeys(names, side)
+def sizes_by_name(
+    sketch_size: SketchSize | Mapping[str, SketchSize], names: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """The size of every layer's sketch, (outputs, inputs), checked."""
+    given = dict(sketch_size) if isinstance(sketch_size, Mapping) else dict.fromkeys(names, sketch_size)
     unknown = sorted(set(given) - set(names))
     if unknown:
-        raise ValueError(f"side names {unknown}, which are not layers that move the loss: known are {list(names)}")
-    sides = {}
+        raise ValueError(
+            f"sketch_size names {unknown}, which are not layers that move the loss: known are {list(names)}"
+        )
+    sizes = {}
     for name in names:
-        value = given.get(name, DEFAULT_SIDE)
+        value = given.get(name, UNNAMED_SIZE)
         pair = (value, value) if isinstance(value, int) else tuple(value)
         if len(pair) != 2 or any(not isinstance(k, int) or isinstance(k, bool) or k < 1 for k in pair):
             raise ValueError(
-                f"side must be an integer >= 1 or a pair (outputs, inputs) of such, got {value!r} for {name!r}"
+                f"sketch_size must be an integer >= 1 or a pair (outputs, inputs) of such, got {value!r} for {name!r}"
             )
-        sides[name] = pair
-    return sides
+        sizes[name] = pair
+    return sizes

@@ -10,7 +10,7 @@ import numpy as np
 
 from optimist.reporting.report.conditions import Condition
 from optimist.reporting.report.measures import Curve, curve, final, thinned
-from optimist.reporting.report.palette import GRID, INK, PAPER, PARTS, band
+from optimist.reporting.style import GRID, INK, PAPER, PARTS, band
 
 Chart = dict[str, Any]
 SINGLE = "single runs"
@@ -58,7 +58,7 @@ def learning_curves(conditions: Sequence[Condition], measure: str, title: str) -
 def final_bars(conditions: Sequence[Condition], measure: str, title: str) -> Chart | None:
     """How the conditions of a task ended: bars with intervals, the best on top, and a dot for every run."""
     ends = [(condition, final(condition, measure)) for condition in conditions]
-    ends = sorted((end for end in ends if math.isfinite(end[1].centre)), key=lambda end: end[1].centre)
+    ends = sorted((end for end in ends if math.isfinite(end[1].center)), key=lambda end: end[1].center)
     if not ends:
         return None
     names = [label(condition.learner) for condition, _ in ends]
@@ -66,13 +66,13 @@ def final_bars(conditions: Sequence[Condition], measure: str, title: str) -> Cha
         "type": "bar",
         "orientation": "h",
         "y": names,
-        "x": _numbers(end.centre for _, end in ends),
-        "marker": {"color": [condition.colour for condition, _ in ends]},
+        "x": _numbers(end.center for _, end in ends),
+        "marker": {"color": [condition.look.light for condition, _ in ends]},
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": _numbers(_reach(end.high - end.centre) for _, end in ends),
-            "arrayminus": _numbers(_reach(end.centre - end.low) for _, end in ends),
+            "array": _numbers(_reach(end.high - end.center) for _, end in ends),
+            "arrayminus": _numbers(_reach(end.center - end.low) for _, end in ends),
             "thickness": 1.4,
             "color": INK,
         },
@@ -100,7 +100,7 @@ def final_bars(conditions: Sequence[Condition], measure: str, title: str) -> Cha
 
 
 def time_shares(rows: Sequence[tuple[str, dict[str, float]]], title: str) -> Chart:
-    """Where the time of each condition went: one bar a condition, per cent of its seconds by part."""
+    """Where the time of each condition went: one bar per condition, percent of its seconds by part."""
     parts = list(dict.fromkeys(part for _, seconds in rows for part in seconds))
     names = [label(name) for name, _ in rows]
     shares = [[100 * seconds.get(part, 0.0) / (sum(seconds.values()) or 1.0) for part in parts] for _, seconds in rows]
@@ -138,9 +138,9 @@ def _line(condition: Condition, found: Curve) -> list[Chart]:
         "name": group,
         "legendgroup": group,
         "x": steps,
-        "y": _numbers(found.centre),
-        "line": {"color": condition.colour, "width": 2},
-        "marker": {"color": condition.colour},
+        "y": _numbers(found.center),
+        "line": {"color": condition.look.light, "dash": condition.look.dash, "width": 2},
+        "marker": {"color": condition.look.light},
         "customdata": [
             [*_numbers(bounds), int(count)] for *bounds, count in zip(found.low, found.high, found.count, strict=True)
         ],
@@ -156,8 +156,8 @@ def _line(condition: Condition, found: Curve) -> list[Chart]:
         "x": steps + steps[::-1],
         "y": _numbers([*found.low, *found.high[::-1]]),
         "fill": "toself",
-        "fillcolor": band(condition.colour),
-        "line": {"width": 0, "color": condition.colour},
+        "fillcolor": band(condition.look.light),
+        "line": {"width": 0, "color": condition.look.light},
         "hoverinfo": "skip",
     }
     return [area, line]
@@ -177,7 +177,7 @@ def _single(condition: Condition, k: int, measure: str) -> Chart:
         "showlegend": False,
         "x": metrics["step"][at].astype(int).tolist(),
         "y": _numbers(values),
-        "line": {"color": condition.colour, "width": 0.8},
+        "line": {"color": condition.look.light, "width": 0.8},
         "hoverinfo": "skip",
     }
 

@@ -1,20 +1,17 @@
 """Runs that differ only in their seed are one condition; conditions that learn the same task share a panel."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import cycle
+from dataclasses import dataclass
 from typing import Any
 
-from optimist.reporting.learning_curves import LEARNERS
+from optimist.config import key_values, leaves
 from optimist.reporting.report.folders import Run
-from optimist.reporting.style import COLOURS
-from optimist.training.config import TrainConfig, key_values
+from optimist.reporting.style import Look, looks_of
+from optimist.training.config import TrainConfig
 from optimist.training.presets import defaults_for
 
 IGNORED = ("seed", "threads", "device", "checkpoint_every")
 """Which replicate it is, and where it ran."""
-UNTRAINED = 1e-9
-"""A learning rate below which a policy does not move: the studies' random policy is written so."""
 
 Fields = Mapping[str, Any]
 
@@ -25,13 +22,13 @@ class Condition:
 
     task: str
     learner: str
-    colour: str
+    look: Look
     fields: Fields
     runs: tuple[Run, ...]
 
 
 def conditions(runs: Sequence[Run]) -> list[Condition]:
-    """The conditions, sorted by task as they come; learners have their own colours, variants others."""
+    """The conditions, sorted by task as they come; each learner looks as in all our figures."""
     grouped: dict[tuple[tuple[str, Any], ...], list[Run]] = {}
     for run in runs:
         grouped.setdefault(tuple(fields_of(run.config).items()), []).append(run)
@@ -41,19 +38,19 @@ def conditions(runs: Sequence[Run]) -> list[Condition]:
     result = []
     for task, group in by_task.items():
         names = labels([fields for fields, _ in group])
-        colours = colours_of(names)
+        looks = looks_of(names)
         for name, (fields, members) in zip(names, group, strict=True):
             members.sort(key=lambda run: run.config.seed)
-            result.append(Condition(task, name, colours[name], fields, tuple(members)))
+            result.append(Condition(task, name, looks[name], fields, tuple(members)))
     return result
 
 
 def fields_of(config: TrainConfig) -> dict[str, Any]:
-    """The configuration without the seed, an entry for each option of the environment and of the bonus.
+    """The configuration without the seed, an entry for each leaf and each option of the environment and the bonus.
 
     An option of the environment that is the seed itself says that every run meets a problem of its own.
     """
-    fields = {name: value for name, value in asdict(config).items() if name not in IGNORED}
+    fields = {name: value for name, value in leaves(config).items() if name not in IGNORED}
     for name in ("env_options", "bonus_options"):
         for option, value in key_values(name, fields.pop(name)).items():
             is_seed = name == "env_options" and "seed" in option and value == config.seed
@@ -64,7 +61,7 @@ def fields_of(config: TrainConfig) -> dict[str, Any]:
 def task_of(fields: Fields) -> str:
     """What is learned: the environment with its options, and whether its reward counts."""
     options = [f"{name.partition('.')[2]}={value}" for name, value in fields.items() if name.startswith("env_options.")]
-    free = ["reward-free"] if fields["extrinsic_weight"] == 0 else []
+    free = ["reward-free"] if fields["extrinsic.weight"] == 0 else []
     return ", ".join([str(fields["env"]), *options, *free])
 
 
@@ -76,26 +73,24 @@ def labels(group: Sequence[Fields]) -> list[str]:
         alike = [other for other, name in zip(group, learners, strict=True) if name == learner]
         defaults = fields_of(defaults_for(fields["env"]))
         odd = [name for name in differing(alike) if fields.get(name) != defaults.get(name)]
-        result.append(" ".join([learner, *(f"{name.rpartition('.')[2]}={fields.get(name)}" for name in odd)]))
+        result.append(" ".join([learner, *(f"{short(name)}={fields.get(name)}" for name in odd)]))
     return result
+
+
+def short(name: str) -> str:
+    """The name of a field as a reader needs it: an option of the environment or the bonus without whose it is."""
+    return name.removeprefix("env_options.").removeprefix("bonus_options.")
 
 
 def learner_of(fields: Fields) -> str:
     """The bonus, or ``random`` for a policy that never moves."""
-    return "random" if fields["learning_rate"] < UNTRAINED else str(fields["bonus"])
+    return "random" if fields["untrained"] else str(fields["bonus"])
 
 
 def differing(group: Sequence[Fields]) -> list[str]:
     """The names of the fields in which the group is not of one mind, as they come."""
     names = dict.fromkeys(name for fields in group for name in fields)
     return [name for name in names if len({fields.get(name) for fields in group}) > 1]
-
-
-def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """Learners in the colours of all our figures; variants take those that are left, again and again."""
-    known = {name: LEARNERS[name] for name in names if name in LEARNERS}
-    free = cycle([colour for colour in COLOURS if colour not in known.values()] or COLOURS)
-    return {name: known.get(name) or next(free) for name in names}
 
 
 def _hashable(value: Any) -> Any:

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from optimist.reporting.report.charts import time_shares
-from optimist.reporting.report.conditions import Condition, differing, learner_of
+from optimist.reporting.report.conditions import Condition, differing, learner_of, short
 from optimist.reporting.report.folders import Contents
 from optimist.reporting.report.markup import Content, Html, chart, code, element, folded, grouped_table, joined, table
 from optimist.reporting.report.measures import seconds_of
 from optimist.reporting.report.sections import ENDS, NOTHING, Section, by_task, duration, end_cells, number, runs_of
-from optimist.training.command import train_command
+from optimist.training.presets import train_command
 
 ROWS = 40
 """Of a study's table, at most."""
@@ -23,7 +23,7 @@ def ablations(groups: Sequence[Condition]) -> Section | None:
     rows: dict[str, list[list[Content]]] = {}
     for task, members in by_task(groups).items():
         for setting, variants in single_differences(members):
-            found = rows.setdefault(f"{task}, {variants[0].fields['bonus']}: by {setting.rpartition('.')[2]}", [])
+            found = rows.setdefault(f"{task}, {variants[0].fields['bonus']}: by {short(setting)}", [])
             found += [[str(g.fields.get(setting, "default")), runs_of(g), *end_cells(g)] for g in variants]
     if not rows:
         return None

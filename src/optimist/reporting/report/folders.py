@@ -8,24 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optimist.training.config import TrainConfig
+from optimist.training.runs.metrics_log import Columns, read_whole_metrics, whole_rows
 
-Columns = dict[str, NDArray[np.float64]]
 RUN_FILES = ("config.json", "metrics.csv", "error.txt")
 STUDY_FILES = ("record.json", "verdicts.csv")
+PASSED_OVER = "passed over: neither a run nor a study"
 WINDOW = 100
 """Episodes behind a success rate: with fewer a run does not end for it."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that could not be read: where, and what was wrong."""
+    """Something to know about a folder: what was wrong with it, or why it was passed over."""
 
     folder: Path
     message: str
     details: str = ""
+    is_broken: bool = False
+    """Whether something that should be there could not be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +76,20 @@ class Contents:
 
 
 def read_folders(folders: Sequence[Path]) -> Contents:
-    """The runs and studies in ``folders``, each once; what is broken is a problem, what is neither an error."""
+    """The runs and studies in ``folders``, each once; what is broken, or neither, is a problem.
+
+    So ``results/*`` may name a README too. It is an error if a path is not there, or if there is neither among all.
+    """
     if not folders:
         raise ValueError("a report needs at least one folder of a run or a study")
     for folder in folders:
+        require_existing(folder)
+    known = [folder for folder in folders if is_run(folder) or is_study(folder)]
+    for folder in folders if not known else ():
         require_run_or_study(folder)
-    contents = Contents()
+    contents = Contents(problems=[Problem(folder, PASSED_OVER) for folder in folders if folder not in known])
     seen: set[Path] = set()
-    for folder in folders:
+    for folder in known:
         members = [folder] if is_run(folder) else runs_of(folder)
         if not is_run(folder) and _is_new(folder, seen):
             read_study(folder, contents)
@@ -91,14 +99,23 @@ def read_folders(folders: Sequence[Path]) -> Contents:
     return contents
 
 
-def require_run_or_study(folder: Path) -> None:
-    """An error that says what was expected, unless ``folder`` is a run or a study."""
-    if not folder.is_dir():
+def require_existing(folder: Path) -> None:
+    """An error if there is nothing at ``folder``, or if it holds several runs or studies instead of being one."""
+    if not folder.exists():
         raise ValueError(f"there is no folder {folder}: give folders made by optimist train, study or bandit")
-    if is_run(folder) or is_study(folder):
-        return
-    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and (is_run(path) or is_study(path))]
-    hint = f"it holds {len(inside)} of them: write  optimist report {folder}/*" if inside else "is it the right one?"
+    if folder.is_dir() and not is_run(folder) and not is_study(folder) and inside(folder):
+        require_run_or_study(folder)
+
+
+def inside(folder: Path) -> list[Path]:
+    """The runs and studies that ``folder`` itself holds."""
+    return [path for path in sorted(folder.iterdir()) if path.is_dir() and (is_run(path) or is_study(path))]
+
+
+def require_run_or_study(folder: Path) -> None:
+    """An error that says what was expected, for a ``folder`` that is neither a run nor a study."""
+    held = len(inside(folder)) if folder.is_dir() else 0
+    hint = f"it holds {held} of them: write  optimist report {folder}/*" if held else "is it the right one?"
     raise ValueError(
         f"{folder} is neither a run (config.json, metrics.csv) nor a study (record.json, verdicts.csv, runs/): {hint}"
     )
@@ -122,7 +139,7 @@ def runs_of(folder: Path) -> list[Path]:
 
 def read_run(folder: Path, contents: Contents) -> None:
     """Adds the run in ``folder``, and what is wrong with it."""
-    from optimist.training.runs import read_config  # PyTorch, which a report of bandits does not need
+    from optimist.training.runs.run import read_config  # PyTorch, which a report of bandits does not need
 
     problems = contents.problems
     error = folder / "error.txt"
@@ -131,36 +148,24 @@ def read_run(folder: Path, contents: Contents) -> None:
         problems.append(Problem(folder, f"the run failed: {text.strip().rpartition(chr(10))[2]}", text))
     try:
         config = read_config(folder)
-        metrics, damage = read_metrics(folder / "metrics.csv")
+        metrics, damage = read_whole_metrics(folder / "metrics.csv")
     except (OSError, ValueError) as problem:
         if not error.is_file():
-            problems.append(Problem(folder, f"left out: {problem}"))
+            problems.append(Problem(folder, f"left out: {problem}", is_broken=True))
         return
     twin = next((run for run in contents.runs if run.config == config), None)
     if twin is not None:  # a copy would make an interval look narrower than it is
         problems.append(Problem(folder, f"left out: the configuration and the seed are those of {twin.folder}"))
         return
     if damage:
-        problems.append(Problem(folder, damage))
-    contents.runs.append(Run(folder, config, metrics, tuple(sorted((folder / "play").glob("*.png")))))
+        problems.append(Problem(folder, damage, is_broken=True))
+    contents.runs.append(Run(folder, config, metrics, tuple(pictures_in(folder / "play"))))
 
 
-def read_metrics(path: Path) -> tuple[Columns, str]:
-    """The columns of a run's metrics up to the first damaged row, NaN where a cell is empty, and what the damage is."""
-    names, rows, damage = whole_rows(path)
-    if "step" not in names:
-        raise ValueError(f"{path.name} has no column 'step': it is empty or no file of a run")
-    step, numbers = names.index("step"), list[list[float]]()
-    try:
-        for row in rows:
-            if not row[step].isdecimal():
-                raise ValueError(f"its step is {row[step]!r}")
-            numbers.append([float(cell or "nan") for cell in row])
-    except ValueError as problem:
-        damage = _damage(path, len(numbers) + 2, str(problem))
-    if not numbers:
-        raise ValueError(damage or f"{path.name} has no row yet")
-    return dict(zip(names, np.array(numbers).T, strict=True)), damage
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures in ``folder`` that a page can show; of one in two formats the PNG."""
+    found = {path.stem: path for suffix in ("svg", "png") for path in folder.glob(f"*.{suffix}")}
+    return [found[name] for name in sorted(found)]
 
 
 def read_study(folder: Path, contents: Contents) -> None:
@@ -173,7 +178,7 @@ def read_study(folder: Path, contents: Contents) -> None:
     except FileNotFoundError:
         contents.problems.append(Problem(folder, "the study is not finished: it has no record.json yet"))
     except (OSError, ValueError) as problem:
-        contents.problems.append(Problem(folder, f"record.json could not be read: {problem}"))
+        contents.problems.append(Problem(folder, f"record.json could not be read: {problem}", is_broken=True))
     tables = {}
     for path in sorted(folder.glob("*.csv")):
         try:
@@ -183,22 +188,8 @@ def read_study(folder: Path, contents: Contents) -> None:
         else:
             tables[path.stem] = [dict(zip(names, row, strict=True)) for row in rows]
         if damage:
-            contents.problems.append(Problem(folder, damage))
-    contents.studies.append(Study(folder, record, tables, tuple(sorted(folder.glob("*.png")))))
-
-
-def whole_rows(path: Path) -> tuple[list[str], list[list[str]], str]:
-    """The columns of a CSV file, its rows up to the first one that is cut, and what the damage is."""
-    with path.open(newline="", errors="replace") as file:
-        names, *rows = list(csv.reader(file)) or [[]]
-    cut = next((k for k, row in enumerate(rows) if len(row) != len(names)), None)
-    if cut is None:
-        return names, rows, ""
-    return names, rows[:cut], _damage(path, cut + 2, f"it has {len(rows[cut])} of {len(names)} cells")
-
-
-def _damage(path: Path, line: int, problem: str) -> str:
-    return f"{path.name} is damaged in line {line}: {problem}; it was read up to there"
+            contents.problems.append(Problem(folder, damage, is_broken=True))
+    contents.studies.append(Study(folder, record, tables, tuple(pictures_in(folder))))
 
 
 def _is_new(folder: Path, seen: set[Path]) -> bool:

@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from optimist.reporting.style import told_by
+
 
 @dataclass(frozen=True)
 class Html:
@@ -76,10 +78,13 @@ def code(line: str) -> Html:
 
 
 def picture(path: Path, caption: Content) -> Html:
-    """The PNG itself, within the page."""
-    image = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-    shown = Html(f'<img src="{image}" alt="{escape(path.stem)}">')
-    return element("figure", element("div", shown, class_="frame"), element("figcaption", caption))
+    """The PNG or SVG itself, within the page: charts are inverted on a dark page, films are dark as they are."""
+    kind, told = told_by(path)
+    media = "svg+xml" if path.suffix == ".svg" else "png"
+    image = f"data:image/{media};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    shown = Html(f'<img src="{image}" alt="{escape(told or path.stem)}" class="drawn-{kind or "elsewhere"}">')
+    frame = element("div", shown, class_="frame", tabindex="0", title="click to enlarge")
+    return element("figure", frame, element("figcaption", caption))
 
 
 def chart(specification: dict[str, Any], label: str) -> Html:

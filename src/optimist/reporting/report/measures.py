@@ -29,7 +29,7 @@ class Curve:
     """The interquartile mean over ``count`` runs along the steps, and its band; each (points,)."""
 
     steps: Array
-    centre: Array
+    center: Array
     low: Array
     high: Array
     count: Array
@@ -39,7 +39,7 @@ class Curve:
 class Estimate:
     """The interquartile mean over runs with its interval, and the runs' own values; NaN without any."""
 
-    centre: float
+    center: float
     low: float
     high: float
     values: tuple[float, ...]
@@ -71,13 +71,13 @@ def curve(runs: Sequence[Run], measure: str) -> Curve | None:
     grid = thinned(longest)
     table = np.stack([held(run, measure, grid) for run in runs], axis=1)
     known = np.isfinite(table)
-    centre, low, high = (np.full(len(grid), math.nan) for _ in range(3))
+    center, low, high = (np.full(len(grid), math.nan) for _ in range(3))
     for pattern in np.unique(known, axis=0):  # one for each number of runs that came so far
         if pattern.any():
             rows = (known == pattern).all(1)
-            centre[rows], low[rows], high[rows] = band(table[np.ix_(rows, pattern)])
+            center[rows], low[rows], high[rows] = band(table[np.ix_(rows, pattern)])
     some = known.any(1)
-    return Curve(grid[some], centre[some], low[some], high[some], known.sum(1)[some]) if some.any() else None
+    return Curve(grid[some], center[some], low[some], high[some], known.sum(1)[some]) if some.any() else None
 
 
 def band(table: Array) -> tuple[Array, Array, Array]:
@@ -85,12 +85,12 @@ def band(table: Array) -> tuple[Array, Array, Array]:
 
     Shapes: table (points, runs) -> (points,) each.
     """
-    centre, runs = interquartile_mean([table]), table.shape[1]
+    center, runs = interquartile_mean([table]), table.shape[1]
     if runs == 1:
-        return centre, centre, centre
+        return center, center, center
     drawn = _generator().integers(runs, size=(RESAMPLES, runs))
     low, high = np.quantile(interquartile_mean([table[:, drawn]]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    return centre, low, high
+    return center, low, high
 
 
 def held(run: Run, measure: str, grid: Array) -> Array:

@@ -8,12 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 
 import optimist
+from optimist.files import require_replaceable, write_text
 from optimist.reporting.report.conditions import conditions
 from optimist.reporting.report.details import ablations, commands, configuration, tables, timing
 from optimist.reporting.report.folders import Contents, read_folders
 from optimist.reporting.report.markup import Html, element, joined, text
-from optimist.reporting.report.palette import DARK
 from optimist.reporting.report.sections import Section, curves, ends, pictures, summary
+from optimist.reporting.style import on_dark
 
 MARK = "<!doctype html><!-- optimist report -->"
 """How every report begins: a file that does not is never overwritten."""
@@ -23,21 +24,21 @@ NAMED = 3
 
 def write_report(folders: Sequence[Path], out: Path) -> Contents:
     """What was found in ``folders``, after ``out`` was written: one page about all of it."""
-    require_replaceable(out)
+    require_report(out)
     contents = read_folders(folders)
     names = [folder.resolve().name for folder in folders]
     page = page_of(contents, title=", ".join(names[:NAMED] + ["…"] * (len(names) > NAMED)))
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(out.name + ".tmp")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(out)
+    write_text(out, page)
     return contents
 
 
-def require_replaceable(out: Path) -> None:
-    """An error if ``out`` is a folder, or a file that is not a report."""
+def require_report(out: Path) -> None:
+    """An error unless ``out`` can be made, or is a report that may be replaced."""
     if out.is_dir():
         raise FileExistsError(f"{out} is a folder: name a file with --out, such as {out / 'report.html'}")
+    if out.parent.exists():
+        require_replaceable(out)
     if out.is_file() and not out.read_bytes().startswith(MARK.encode()):
         raise FileExistsError(f"{out} is in use and is not a report: choose another file with --out")
 
@@ -47,7 +48,7 @@ def page_of(contents: Contents, *, title: str) -> str:
     sections = sections_of(contents)
     links = [element("a", section.title, href=f"#{section.anchor}") for section in sections]
     bodies = [element("section", element("h2", section.title), section.body, id=section.anchor) for section in sections]
-    scripts = [plotly_script(), f"const DARK = {json.dumps(DARK)};\n{_file('page.js')}"]
+    scripts = [plotly_script(), f"const DARK = {json.dumps(on_dark())};\n{_file('page.js')}"]
     return f"""{MARK}
 <html lang="en">
 <head>

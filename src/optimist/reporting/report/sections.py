@@ -75,7 +75,7 @@ def summary(contents: Contents, groups: Sequence[Condition]) -> Section:
 
 
 def verdicts(study: Study) -> Html:
-    """The claims of a study with what was measured and the judgement, in colour and in words."""
+    """The claims of a study with what was measured and the judgement, in color and in words."""
     rows = study.tables.get("verdicts", [])
     if not rows:
         return Html("")
@@ -92,7 +92,7 @@ def measured(row: dict[str, str]) -> Html:
 
 
 def badge(judgement: str) -> Html:
-    """A judgement in its colour."""
+    """A judgement in its color."""
     return element("span", judgement, class_=f"badge {JUDGEMENTS.get(judgement, 'open')}")
 
 
@@ -159,7 +159,7 @@ def interval(end: Estimate, *, is_share: bool = False) -> Html:
         return element("span", NOTHING, class_="number")
     written = (lambda value: f"{value:.0%}") if is_share else number
     bounds = f" {written(end.low)} to {written(end.high)}" if len(end.values) > 1 else ""
-    return element("span", written(end.centre), element("small", bounds), class_="number")
+    return element("span", written(end.center), element("small", bounds), class_="number")
 
 
 def pictures(contents: Contents) -> Section | None:

@@ -1,1 +1,1 @@
-"""Two Atari games without reward: unique states and raw return on a small budget."""
+"""Studies of Atari games: Figures 1 and 3 to 7. `games` and `comparison` are shared."""

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from optimist.bonuses.actions import DiscreteActions
+from optimist.checks import require_count
 from optimist.seeding import split
 from optimist.training.environments.protocol import (
     Step,
     replaced,
     require_choices,
-    require_count,
     require_integers,
 )
 
@@ -24,7 +24,7 @@ DEAD = 2  # the chain that is never left
 
 
 class CombinationLock:
-    """``count`` pairs of locks. An episode has ``horizon`` steps: the choice of a lock, then ``horizon - 1`` in it.
+    """``n_envs`` pairs of locks. An episode has ``horizon`` steps: the choice of a lock, then ``horizon - 1`` in it.
 
     The first action enters lock 0 (below 5) or lock 1, on one of two chains, by a fair coin. On a chain one of the ten
     actions is right, drawn anew for every step: it costs ``1 / (horizon - 2)`` and goes on, on the other chain half of
@@ -42,27 +42,27 @@ class CombinationLock:
     success_return = (RICH + POOR) / 2 - COST
     observation_dtype = np.dtype(np.float32)
 
-    def __init__(self, *, count: int, horizon: int = 11, problem_seed: int = 1) -> None:
+    def __init__(self, *, n_envs: int, horizon: int = 11, problem_seed: int = 1) -> None:
         if horizon < 3:
             raise ValueError(f"horizon must be at least 3 (a choice and a lock of two steps), got {horizon}")
-        self.count, self.horizon = require_count(count), horizon
+        self.n_envs, self.horizon = require_count("n_envs", n_envs), horizon
         self.observation_shape = (2 * horizon + 3,)
         self.actions = DiscreteActions(ACTIONS)
         self._codes = np.stack([_codes(problem_seed, horizon - 1), _codes(10 * problem_seed, horizon - 1)])
         self._prizes = np.array([POOR, RICH] if problem_seed % 2 else [RICH, POOR])
-        self._lock, self._chain, self._time = np.zeros((3, self.count), np.int64)
+        self._lock, self._chain, self._time = np.zeros((3, self.n_envs), np.int64)
         self._rng = np.random.default_rng(split(0, "environments"))
 
     def reset(self, seed: int) -> np.ndarray:
         """The state before the choice, everywhere, with the coins of ``seed``."""
-        self._lock, self._chain, self._time = np.zeros((3, self.count), np.int64)
+        self._lock, self._chain, self._time = np.zeros((3, self.n_envs), np.int64)
         self._rng = np.random.default_rng(split(seed, "environments"))
         return self._observations()
 
     def step(self, actions: np.ndarray) -> Step:
         """The choice of a lock, or one step in it."""
-        actions = require_choices(actions, count=self.count, choices=ACTIONS)
-        coin = self._rng.random(self.count) < SWAP
+        actions = require_choices(actions, n_envs=self.n_envs, choices=ACTIONS)
+        coin = self._rng.random(self.n_envs) < SWAP
         choosing, last = self._time == 0, self._time == self.horizon - 1
         code = self._codes[self._lock, np.minimum(self._chain, 1), self._time - 1]
         right = ~choosing & (self._chain != DEAD) & (actions == code)
@@ -70,12 +70,12 @@ class CombinationLock:
         self._lock = np.where(choosing, actions >= ACTIONS // 2, self._lock).astype(np.int64)
         self._chain = np.where(choosing, coin, np.where(right, self._chain ^ coin, DEAD))
         self._time = self._time + 1
-        truncated = np.zeros(self.count, bool)
-        successors = observations = self._observations()
+        truncated = np.zeros(self.n_envs, bool)
+        next_observations = observations = self._observations()
         if last.any():
             self._lock[last] = self._chain[last] = self._time[last] = 0
-            observations = replaced(successors, last, np.zeros(self.observation_shape))
-        return Step(observations, successors, np.where(right, paid, 0).astype(np.float32), last, truncated)
+            observations = replaced(next_observations, last, np.zeros(self.observation_shape))
+        return Step(observations, next_observations, np.where(right, paid, 0).astype(np.float32), last, truncated)
 
     def state_dict(self) -> dict[str, Any]:
         """Where every environment is, and the coins to come."""
@@ -84,9 +84,9 @@ class CombinationLock:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
         """The observations of the saved places."""
-        lock = require_integers(state["lock"], count=self.count, below=2, name="lock")
-        chain = require_integers(state["chain"], count=self.count, below=3, name="chain")
-        time = require_integers(state["time"], count=self.count, below=self.horizon, name="time")
+        lock = require_integers(state["lock"], n_envs=self.n_envs, below=2, name="lock")
+        chain = require_integers(state["chain"], n_envs=self.n_envs, below=3, name="chain")
+        time = require_integers(state["time"], n_envs=self.n_envs, below=self.horizon, name="time")
         self._rng.bit_generator.state = json.loads(state["rng"])
         self._lock, self._chain, self._time = lock, chain, time
         return self._observations()
@@ -95,7 +95,7 @@ class CombinationLock:
         """Nothing to release."""
 
     def _observations(self) -> np.ndarray:
-        observations = np.zeros((self.count, *self.observation_shape), np.float32)
+        observations = np.zeros((self.n_envs, *self.observation_shape), np.float32)
         inside = np.flatnonzero(self._time)
         observations[inside, self._chain[inside]] = 1
         observations[inside, 3 + self._time[inside] - 1] = 1

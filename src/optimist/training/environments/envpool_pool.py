@@ -10,8 +10,9 @@ from typing import Any
 import envpool
 import numpy as np
 
+from optimist.checks import require_count
 from optimist.seeding import split
-from optimist.training.environments.protocol import Step, replaced, require_count
+from optimist.training.environments.protocol import Step, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
     observation_reader,
@@ -35,7 +36,7 @@ ATARI: Mapping[str, Any] = {
 
 
 class EnvPool:
-    """``count`` environments of an id that EnvPool has; ``options`` are EnvPool's own, and override `ATARI`.
+    """``n_envs`` environments of an id that EnvPool has; ``options`` are EnvPool's own, and override `ATARI`.
 
     EnvPool gives the true final observation at the step that ends an episode and would ignore the next action; here the
     ended ones are reset at once, so that no action is lost. The stream depends on the seed alone, not on the threads.
@@ -43,18 +44,18 @@ class EnvPool:
     only, because EnvPool reports no termination there.
     """
 
-    def __init__(self, env_id: str, *, count: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, env_id: str, *, n_envs: int, options: Mapping[str, Any]) -> None:
         key = options.get("observation_key", "image" if env_id.startswith(("MiniGrid-", "BabyAI-")) else None)
         own = options_without(options, "observation_key")
         with _box_precision_ignored():
             known = envpool.make_spec(env_id).config._asdict()
             _require_options(env_id, own, known)
             atari = ATARI if "stack_num" in known else {}
-            self._options = {"num_threads": min(count, os.cpu_count() or 1)} | dict(atari) | own
+            self._options = {"num_threads": min(n_envs, os.cpu_count() or 1)} | dict(atari) | own
             spec = envpool.make_spec(env_id, **self._options)
             self._read = observation_reader(spec.gymnasium_observation_space, key=key)
             self._write = ActionWriter(spec.gymnasium_action_space)
-        self.env_id, self.count = env_id, require_count(count)
+        self.env_id, self.n_envs = env_id, require_count("n_envs", n_envs)
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
         self.actions = self._write.kind()
         limit = spec.config._asdict().get("max_episode_steps")
@@ -67,7 +68,7 @@ class EnvPool:
         (number,) = spread_seeds(split(seed, "environments"), 1)
         with _box_precision_ignored():
             self._pool = envpool.make(
-                self.env_id, env_type="gymnasium", num_envs=self.count, seed=number, **self._options
+                self.env_id, env_type="gymnasium", num_envs=self.n_envs, seed=number, **self._options
             )
             return self._read(self._pool.reset()[0])
 
@@ -78,12 +79,12 @@ class EnvPool:
         raw, rewards, terminated, truncated, infos = self._pool.step(self._write(actions))
         places = infos["agent_pos"][:, ::-1] if "agent_pos" in infos else None  # MiniGrid's: column and row
         ended = terminated | truncated
-        successors = observations = self._read(raw)
+        next_observations = observations = self._read(raw)
         if ended.any():
             firsts = self._read(self._pool.reset(np.flatnonzero(ended))[0])
-            observations = replaced(successors, ended, firsts)
+            observations = replaced(next_observations, ended, firsts)
         rewards = rewards.astype(np.float32, copy=False)
-        return Step(observations, successors, rewards, terminated, truncated, places=places)
+        return Step(observations, next_observations, rewards, terminated, truncated, places=places)
 
     def state_dict(self) -> None:
         """None: a C++ emulator's state cannot be saved; a run that resumes restarts the environments."""

@@ -8,11 +8,12 @@ import numpy as np
 
 from optimist.bonuses.actions import DiscreteActions
 from optimist.bonuses.observations import Discrete
+from optimist.checks import require_count
 from optimist.training.environments.protocol import (
+    Layout,
     Step,
     replaced,
     require_choices,
-    require_count,
     require_integers,
 )
 
@@ -40,7 +41,7 @@ MAPS: Mapping[str, Map] = {
 
 
 class FrozenLake:
-    """``count`` lakes of Gymnasium's FrozenLake-v1 with ``is_slippery=False``, its rules and its numbering.
+    """``n_envs`` lakes of Gymnasium's FrozenLake-v1 with ``is_slippery=False``, its rules and its numbering.
 
     Left, down, right, up; a move out of the lake stays. The goal pays 1; goal and holes terminate, and the last of
     ``max_episode_steps`` truncates (at once with a termination, as Gymnasium has it). Observed is the cell's index.
@@ -49,14 +50,14 @@ class FrozenLake:
     success_return = 0.0
     observation_dtype = np.dtype(np.int64)
 
-    def __init__(self, rows: Sequence[str], *, max_episode_steps: int, count: int) -> None:
+    def __init__(self, rows: Sequence[str], *, max_episode_steps: int, n_envs: int) -> None:
         cells = "".join(rows)
         if len({len(row) for row in rows}) != 1 or set(cells) - set("SFHG") or cells.count("S") != 1:
             raise ValueError(f"a lake is rows of one length made of F, H, G and a single S, got {list(rows)}")
         if max_episode_steps < 1:
             raise ValueError(f"max_episode_steps must be at least 1, got {max_episode_steps}")
-        self.count, self.max_episode_steps = require_count(count), max_episode_steps
-        self._start = cells.index("S")
+        self.n_envs, self.max_episode_steps = require_count("n_envs", n_envs), max_episode_steps
+        self._rows, self._start = tuple(rows), cells.index("S")
         self.observation_shape = Discrete(len(cells))
         self.actions = DiscreteActions(4)
         shape = (len(rows), len(rows[0]))
@@ -65,27 +66,33 @@ class FrozenLake:
         self._next = np.ravel_multi_index((moved[..., 0], moved[..., 1]), shape)
         kinds = np.array(list(cells))
         self._goal, self._ends = kinds == "G", np.isin(kinds, ["G", "H"])
-        self._cell = np.full(self.count, self._start)
-        self._elapsed = np.zeros(self.count, np.int64)
+        self._cell = np.full(self.n_envs, self._start)
+        self._elapsed = np.zeros(self.n_envs, np.int64)
+
+    def layout(self) -> Layout:
+        """Start, goal, holes, and ice as free places."""
+        return tuple(row.replace("F", ".") for row in self._rows)
 
     def reset(self, seed: int) -> np.ndarray:
         """The start everywhere: nothing here is random, so ``seed`` is not read."""
-        self._cell = np.full(self.count, self._start)
-        self._elapsed = np.zeros(self.count, np.int64)
+        self._cell = np.full(self.n_envs, self._start)
+        self._elapsed = np.zeros(self.n_envs, np.int64)
         return self._cell.copy()
 
     def step(self, actions: np.ndarray) -> Step:
         """One cell further."""
-        successors = self._next[self._cell, require_choices(actions, count=self.count, choices=4)]
+        next_observations = self._next[self._cell, require_choices(actions, n_envs=self.n_envs, choices=4)]
         self._elapsed = self._elapsed + 1
-        terminated, truncated = self._ends[successors], self._elapsed >= self.max_episode_steps
-        ended, observations = terminated | truncated, successors
+        terminated, truncated = self._ends[next_observations], self._elapsed >= self.max_episode_steps
+        ended, observations = terminated | truncated, next_observations
         if ended.any():
-            observations = replaced(successors, ended, np.full(ended.sum(), self._start))
+            observations = replaced(next_observations, ended, np.full(ended.sum(), self._start))
             self._elapsed[ended] = 0
         self._cell = observations.copy()
-        rewards = self._goal[successors].astype(np.float32)
-        return Step(observations, successors, rewards, terminated, truncated, places=self._places[successors])
+        rewards = self._goal[next_observations].astype(np.float32)
+        return Step(
+            observations, next_observations, rewards, terminated, truncated, places=self._places[next_observations]
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """The cells and how long each episode has lasted."""
@@ -93,8 +100,8 @@ class FrozenLake:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
         """The saved cells."""
-        cell = require_integers(state["cell"], count=self.count, below=len(self._goal), name="cell")
-        elapsed = require_integers(state["elapsed"], count=self.count, below=self.max_episode_steps, name="elapsed")
+        cell = require_integers(state["cell"], n_envs=self.n_envs, below=len(self._goal), name="cell")
+        elapsed = require_integers(state["elapsed"], n_envs=self.n_envs, below=self.max_episode_steps, name="elapsed")
         self._cell, self._elapsed = cell, elapsed
         return self._cell.copy()
 

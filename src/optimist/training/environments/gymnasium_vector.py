@@ -8,8 +8,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from optimist.seeding import require_seed, split
-from optimist.training.environments.protocol import Step, replaced, require_count
+from optimist.checks import require_count, require_seed
+from optimist.seeding import split
+from optimist.training.environments.protocol import Layout, Step, options_refused, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
     observation_reader,
@@ -39,16 +40,23 @@ class GymnasiumVector:
         self._envs, self._mode = envs, mode
         self._read = observation_reader(envs.single_observation_space, key=observation_key)
         self._write = ActionWriter(envs.single_action_space)
-        self.count, self.success_return = require_count(envs.num_envs), success_return
+        self.n_envs, self.success_return = envs.num_envs, success_return
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
         self.actions = self._write.kind()
-        self._resetting = np.zeros(self.count, bool)
+        self._resetting = np.zeros(self.n_envs, bool)
+        self._layout: Layout | None = None
 
     def reset(self, seed: int) -> np.ndarray:
         """The first observations."""
         (number,) = spread_seeds(split(seed, "environments"), 1)
-        self._resetting = np.zeros(self.count, bool)
-        return self._copied(self._envs.reset(seed=number)[0])
+        self._resetting = np.zeros(self.n_envs, bool)
+        observations = self._copied(self._envs.reset(seed=number)[0])
+        self._layout = _fixed_layout(self._envs)
+        return observations
+
+    def layout(self) -> Layout | None:
+        """Walls, doors, start and goal of MiniGrid's fixed level; None for all else."""
+        return self._layout
 
     def step(self, actions: np.ndarray) -> Step:
         """The answer to ``actions``."""
@@ -60,12 +68,12 @@ class GymnasiumVector:
             valid = ~self._resetting
             self._resetting = ended & valid
             return Step(observations, observations, rewards * valid, terminated & valid, truncated & valid, valid=valid)
-        successors, places = observations, self._places()
+        next_observations, places = observations, self._places()
         if ended.any() and self._mode is AutoresetMode.DISABLED:
             observations = self._copied(self._envs.reset(options={"reset_mask": ended})[0])  # all, these ones anew
         elif ended.any():
-            successors = replaced(observations, ended, self._finals(infos, ended))
-        return Step(observations, successors, rewards, terminated, truncated, places=places)
+            next_observations = replaced(observations, ended, self._finals(infos, ended))
+        return Step(observations, next_observations, rewards, terminated, truncated, places=places)
 
     def state_dict(self) -> None:
         """None: a Python environment's state is its own; a run that resumes restarts the environments."""
@@ -115,8 +123,26 @@ class FixedLevel(gymnasium.Wrapper):
         return self.env.reset(seed=self._level, options=options)
 
 
-def make_gymnasium(env_id: str, *, count: int, options: Mapping[str, Any]) -> GymnasiumVector:
-    """``count`` environments of a Gymnasium id, one after the other in this process.
+LETTERS = {"wall": "#", "door": "D", "goal": "G", "lava": "H"}
+"""MiniGrid's objects on a `Layout`; keys, balls and boxes are free places."""
+
+
+def _fixed_layout(envs: VectorEnv) -> Layout | None:
+    """The grid of MiniGrid's fixed level, read right after a reset, where the agent stands at the start."""
+    first = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
+    grid, agent = getattr(getattr(first, "unwrapped", None), "grid", None), getattr(first, "unwrapped", None)
+    if not isinstance(first, FixedLevel) or grid is None or not hasattr(agent, "agent_pos"):
+        return None
+    cells = [
+        [LETTERS.get(getattr(grid.get(x, y), "type", ""), ".") for x in range(grid.width)] for y in range(grid.height)
+    ]
+    column, row = agent.agent_pos
+    cells[row][column] = "S"
+    return tuple("".join(line) for line in cells)
+
+
+def make_gymnasium(env_id: str, *, n_envs: int, options: Mapping[str, Any]) -> GymnasiumVector:
+    """``n_envs`` environments of a Gymnasium id, one after the other in this process.
 
     Options of ours: ``level`` (see `FixedLevel`), ``observation_key`` (of a Dict). All others, such as
     ``max_episode_steps`` or those of the environment itself, go to ``gymnasium.make``.
@@ -125,7 +151,8 @@ def make_gymnasium(env_id: str, *, count: int, options: Mapping[str, Any]) -> Gy
     key = options.get("observation_key", "image" if env_id.startswith(("MiniGrid-", "BabyAI-")) else None)
     own = options_without(options, "level", "observation_key")
     # Of the three modes DISABLED is the one where an environment that writes into its own observation stays right.
-    envs = SyncVectorEnv([_maker(env_id, level, own)] * require_count(count), autoreset_mode=AutoresetMode.DISABLED)
+    makers = [_maker(env_id, level, own)] * require_count("n_envs", n_envs)
+    envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.DISABLED)
     spec = envs.envs[0].spec
     limit, threshold = (None, None) if spec is None else (spec.max_episode_steps, spec.reward_threshold)
     success = success_return_of(env_id, limit=limit, threshold=threshold)
@@ -151,12 +178,10 @@ def registered_ids(*, with_minigrid: bool = False) -> list[str]:
 
 def _maker(env_id: str, level: int | None, options: Mapping[str, Any]) -> Callable[[], gymnasium.Env]:
     def made() -> gymnasium.Env:
-        try:
-            with warnings.catch_warnings():  # an older version was asked for: published numbers are of it
-                warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
-                env = gymnasium.make(env_id, disable_env_checker=True, **options)
-        except TypeError as error:
-            raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
+        with options_refused(env_id, options), warnings.catch_warnings():
+            # An older version was asked for: published numbers are of it.
+            warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+            env = gymnasium.make(env_id, disable_env_checker=True, **options)
         return env if level is None else FixedLevel(env, require_seed(level))
 
     return made

@@ -1,7 +1,6 @@
 """From an id to environments: ours, EnvPool's, Gymnasium's, or the user's own factory."""
 
 import difflib
-import importlib
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,6 +9,8 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
+from optimist.checks import require_count
+from optimist.own import called, imported
 from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.frozen_lake import MAPS, FrozenLake
@@ -19,7 +20,7 @@ from optimist.training.environments.gymnasium_vector import (
     make_gymnasium,
     registered_ids,
 )
-from optimist.training.environments.protocol import Environments, require_count
+from optimist.training.environments.protocol import Environments, options_refused, require_environments
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
@@ -29,34 +30,35 @@ open on a wall of the next room (EnvPool 1.2.5: 26 % in N2-S4, 36 % in N4-S5, 14
 OURS = ("DeepSea-30", "CombinationLock", *MAPS)
 
 
-def make(env_id: str, *, count: int, options: Mapping[str, Any] = NO_OPTIONS) -> Environments:
-    """``count`` environments called ``env_id``, not yet started: `reset` does that.
+def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -> Environments:
+    """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
-    - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorised.
+    - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorized.
     - Any id of EnvPool's or Gymnasium's: EnvPool where it has the id, unless the option ``level`` (an integer: every
       episode starts from this seed, so with the same layout) asks for Gymnasium. ``gymnasium:ID`` and ``envpool:ID``
       force one. FrozenLake and MiniGrid's MultiRoom are Gymnasium's: see `GYMNASIUM_FIRST`.
-    - ``package.module:function``: imports your module and calls ``function(count, **options)``, which returns
+    - ``package.module:function``: imports your module and calls ``function(n_envs, **options)``, which returns
       `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
 
     ``options`` go to whoever makes the environments; an unknown one is an error there.
     """
-    require_count(count)
+    require_count("n_envs", n_envs)
     source, _, name = env_id.rpartition(":")
     if source == "envpool":
-        return _envpool(name, count, options)
+        return _envpool(name, n_envs, options)
     if source == "gymnasium":
-        return _gymnasium(name, count, options)
+        return _gymnasium(name, n_envs, options)
     if source:
-        return _custom(env_id, count, options)
+        return _yours(env_id, n_envs, options)
     ours = _ours(env_id)
     if ours is not None:
-        return _called(ours, env_id, count, options)
+        with options_refused(env_id, options):
+            return ours(n_envs=n_envs, **options)
     if any(option in options for option in GYMNASIUM_ONLY) or env_id.startswith(GYMNASIUM_FIRST):
-        return _gymnasium(env_id, count, options)
+        return _gymnasium(env_id, n_envs, options)
     from optimist.training.environments.envpool_pool import known_ids
 
-    return (_envpool if env_id in known_ids() else _gymnasium)(env_id, count, options)
+    return (_envpool if env_id in known_ids() else _gymnasium)(env_id, n_envs, options)
 
 
 def _ours(env_id: str) -> Callable[..., Environments] | None:
@@ -68,44 +70,23 @@ def _ours(env_id: str) -> Callable[..., Environments] | None:
     return None if size is None else partial(DeepSea, int(size[1]))
 
 
-def _called(factory: Callable[..., Environments], env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
-    try:
-        return factory(count=count, **options)
-    except TypeError as error:
-        raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
-
-
-def _envpool(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+def _envpool(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
     from optimist.training.environments.envpool_pool import EnvPool, known_ids
 
     if env_id not in known_ids():
         raise _unknown(env_id)
-    return EnvPool(env_id, count=count, options=options)
+    return EnvPool(env_id, n_envs=n_envs, options=options)
 
 
-def _gymnasium(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
+def _gymnasium(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
     if not is_registered(env_id):
         raise _unknown(env_id)
-    return make_gymnasium(env_id, count=count, options=options)
+    return make_gymnasium(env_id, n_envs=n_envs, options=options)
 
 
-def _custom(env_id: str, count: int, options: Mapping[str, Any]) -> Environments:
-    module, _, function = env_id.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(
-            f"{env_id} must name a function as package.module:function, and could not be imported ({error}): "
-            "is the module installed or on PYTHONPATH?"
-        ) from error
-    made = factory(count, **options)
-    made = GymnasiumVector(made) if isinstance(made, VectorEnv) else made
-    if not hasattr(made, "observation_shape") or made.count != count:
-        raise ValueError(
-            f"{env_id} must return {count} environments as optimist.training.environments.Environments or "
-            f"gymnasium.vector.VectorEnv, got {made!r}"
-        )
-    return made
+def _yours(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
+    made = called(imported(env_id), n_envs, settings=options, what=env_id)
+    return require_environments(GymnasiumVector(made) if isinstance(made, VectorEnv) else made, env_id, n_envs)
 
 
 def _unknown(env_id: str) -> ValueError:

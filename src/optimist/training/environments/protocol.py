@@ -1,8 +1,9 @@
 """What N environments are (`Environments`) and what they answer to N actions (`Step`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,17 +16,17 @@ class Step:
     """What N environments answer to N actions.
 
     ``observations`` is what to act on next: the first one of a new episode where an episode has just ended.
-    ``successors`` is the true successor of the action: the final observation where an episode ended, and the very
-    array ``observations`` if none did. ``valid`` is False where the action was ignored because the environment was only
-    resetting; None says that all are valid. ``places`` says where on a map the successors are, row and column, negative
-    off the map; None: there is no map.
+    ``next_observations`` is what the action led to: the final observation where an episode ended, and the very array
+    ``observations`` if none did. ``valid`` is False where the action was ignored because the environment was only
+    resetting; None says that all are valid. ``places`` says where on a map ``next_observations`` are, row and column,
+    negative off the map; None: there is no map.
 
-    Shapes: observations, successors (N, ...); rewards (N,), float32, raw; terminated, truncated, valid (N,), bool;
-    places (N, 2).
+    Shapes: observations, next_observations (N, ...); rewards (N,), float32, raw; terminated, truncated, valid (N,),
+    bool; places (N, 2).
     """
 
     observations: np.ndarray
-    successors: np.ndarray
+    next_observations: np.ndarray
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
@@ -33,11 +34,24 @@ class Step:
     places: np.ndarray | None = None
 
 
+Layout = tuple[str, ...]
+"""What a map looks like, row by row: S start, G goal, # wall or unreachable, D door, H hole, . free."""
+
+
+@runtime_checkable
+class Mapped(Protocol):
+    """Environments that can say what their map looks like, for those who draw it."""
+
+    def layout(self) -> Layout | None:
+        """The one map that all episodes share; None before the first `reset`, or where episodes differ."""
+        ...
+
+
 class Environments(Protocol):
     """N copies of a task. A constructor starts nothing: `reset` does."""
 
     @property
-    def count(self) -> int:
+    def n_envs(self) -> int:
         """N."""
         ...
 
@@ -82,6 +96,33 @@ class Environments(Protocol):
         ...
 
 
+MEMBERS = ("n_envs", "observation_shape", "observation_dtype", "actions", "success_return", "reset", "step",
+           "state_dict", "load_state_dict", "close")  # fmt: skip
+
+
+def require_environments(candidate: Any, env_id: str, n_envs: int) -> Environments:
+    """``candidate`` itself if it is ``n_envs`` environments; otherwise an error that says what is missing."""
+    kinds = "optimist.training.environments.Environments or a gymnasium.vector.VectorEnv"
+    missing = [name for name in MEMBERS if not hasattr(candidate, name)]
+    if missing:
+        kind = type(candidate).__name__
+        raise ValueError(f"{env_id} must return {kinds}, got {kind} without {', '.join(missing)}")
+    if candidate.n_envs != n_envs:
+        raise ValueError(f"{env_id} must return {n_envs} environments, as it was asked to, got {candidate.n_envs}")
+    return candidate
+
+
+@contextmanager
+def options_refused(env_id: str, options: Mapping[str, Any]) -> Iterator[None]:
+    """A call that does not know one of ``options`` becomes an error that says so; every other error stays its own."""
+    try:
+        yield
+    except TypeError as error:
+        if not any(f"'{name}'" in str(error) for name in options):
+            raise
+        raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
+
+
 def replaced(values: np.ndarray, where: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """A copy of ``values`` (N, ...) with ``rows`` (one for each True of ``where``, or one for all) in their places."""
     values = values.copy()
@@ -89,29 +130,22 @@ def replaced(values: np.ndarray, where: np.ndarray, rows: np.ndarray) -> np.ndar
     return values
 
 
-def require_count(count: int) -> int:
-    """``count`` itself, or an error unless it is a positive whole number."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ValueError(f"count must be a whole number of environments, at least 1, got {count!r}")
-    return count
-
-
-def require_choices(actions: np.ndarray, *, count: int, choices: int) -> np.ndarray:
-    """``actions`` as (count,) int64, or an error unless they are whole numbers from 0 to ``choices - 1``."""
+def require_choices(actions: np.ndarray, *, n_envs: int, choices: int) -> np.ndarray:
+    """``actions`` as (n_envs,) int64, or an error unless they are whole numbers from 0 to ``choices - 1``."""
     actions = np.asarray(actions)
-    if actions.shape != (count,) or actions.dtype.kind not in "iu":
-        raise ValueError(f"actions must be ({count},) integers, got {actions.dtype} of shape {actions.shape}")
+    if actions.shape != (n_envs,) or actions.dtype.kind not in "iu":
+        raise ValueError(f"actions must be ({n_envs},) integers, got {actions.dtype} of shape {actions.shape}")
     if actions.min() < 0 or actions.max() >= choices:
         raise ValueError(f"actions must lie in 0 .. {choices - 1}, got {actions.min()} .. {actions.max()}")
     return actions.astype(np.int64, copy=False)
 
 
-def require_integers(values: np.ndarray, *, count: int, below: int, name: str) -> np.ndarray:
-    """A copy of a saved ``(count,)`` int64 array of numbers below ``below``, or an error that names it."""
+def require_integers(values: np.ndarray, *, n_envs: int, below: int, name: str) -> np.ndarray:
+    """A copy of a saved ``(n_envs,)`` int64 array of numbers below ``below``, or an error that names it."""
     values = np.asarray(values)
-    if values.shape != (count,) or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= below:
+    if values.shape != (n_envs,) or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= below:
         raise ValueError(
-            f"the saved {name} must be ({count},) integers from 0 to {below - 1}, got {values.dtype} of shape "
+            f"the saved {name} must be ({n_envs},) integers from 0 to {below - 1}, got {values.dtype} of shape "
             f"{values.shape}: this state was taken from other environments"
         )
     return values.astype(np.int64)

@@ -1,0 +1,114 @@
+"""The features of a rollout's states: read some states at a time, cached from ``compute`` to ``update``."""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from optimist.bonuses.acb.sizing import Regression, explained
+from optimist.bonuses.features.batch import Dense, FeatureBatch
+from optimist.bonuses.features.maps import FeatureMap
+from optimist.bonuses.features.per_state.isolation import isolated
+from optimist.bonuses.observations import Observations, chunks, count, named, take
+
+CHUNK = 512  # states read at a time
+CACHED_NUMBERS = 2**26  # features cached between a compute and its update, at most: 256 megabytes in single precision
+
+
+class FeatureCache:
+    """Written-out features of the observations last read: an update on the same tensors need not compute them again.
+
+    The tensors are known by identity and by PyTorch's count of writes into them. A cache; not part of the state.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the features: those of the same states are other ones now."""
+        self._features: Tensor | None = None
+        self._map: FeatureMap | None = None
+        self._sources: list[tuple[weakref.ref[Tensor], int]] = []
+
+    def read(self, regression: Regression, observations: Observations, size: int) -> Iterator[FeatureBatch]:
+        """The features of every state of a rollout, ``size`` states at a time. Shapes: observations (T, N, ...)."""
+        rows = regression.rows(observations)
+        if self._features is not None and self._is_of(regression, observations):
+            yield from (Dense(self._features[chunk]) for chunk in chunks(count(rows), size))
+            return
+        written_out: list[Tensor] = []
+        numbers = 0
+        for chunk in chunks(count(rows), size):
+            with explained(rows):
+                features = regression.features(take(rows, chunk))
+            if isinstance(features, Dense):
+                numbers += features.features.numel()
+                written_out = [*written_out, features.features] if numbers < CACHED_NUMBERS else []
+            yield features
+        if written_out:
+            self._features, self._map = torch.cat(written_out), regression.features
+            self._sources = [(weakref.ref(tensor), tensor._version) for tensor in named(observations).values()]
+
+    def lookup(
+        self, regression: Regression, observations: Observations, rows: Tensor
+    ) -> Callable[[Tensor], FeatureBatch]:
+        """A function from some of ``rows`` to their features; an error here if the network cannot read one of them.
+
+        Shapes: observations (T, N, ...), rows (k,) sorted indices below T N.
+        """
+        if self._features is None or not self._is_of(regression, observations):
+            return rollout_features(regression.features, regression.read, regression.rows(observations), rows)
+        cached = require_finite("features", self._features)
+        return lambda chosen: Dense(cached[chosen])
+
+    def _is_of(self, regression: Regression, observations: Observations) -> bool:
+        """Whether the cached features are those of the very tensors ``observations``, unchanged since."""
+        tensors = list(named(observations).values())
+        if regression.features is not self._map or len(tensors) != len(self._sources):
+            return False
+        known = zip(tensors, self._sources, strict=True)
+        return all(source() is tensor and tensor._version == writes for tensor, (source, writes) in known)
+
+
+def rollout_features(
+    feature_map: FeatureMap, read: Callable[[nn.Module, Any], Tensor], observations: Observations, rows: Tensor
+) -> Callable[[Tensor], FeatureBatch]:
+    """A function from some of ``rows`` to their features; an error here if the network cannot read one of them.
+
+    Features that are written out are computed once and kept, (k, d). Others are never kept: there a forward pass,
+    ``read(network, ...)``, small beside their products with the ensemble, is what finds the error.
+
+    Shapes: observations (n, ...), rows (k,) sorted indices below n.
+    """
+    with explained(observations):
+        written_out = isinstance(feature_map(take(observations, rows[:1])), Dense)
+    if not written_out:
+        for chunk in chunks(len(rows), CHUNK):
+            with explained(observations), isolated(feature_map.network), torch.no_grad():
+                outputs = read(feature_map.network, take(observations, rows[chunk]))
+            require_finite("outputs", outputs)
+        return lambda chosen: feature_map(take(observations, chosen))
+    pieces = []
+    for chunk in chunks(len(rows), CHUNK):
+        with explained(observations):
+            features = feature_map(take(observations, rows[chunk])).dense()
+        pieces.append(require_finite("features", features))
+    kept = torch.cat(pieces)
+    return lambda chosen: Dense(kept[torch.searchsorted(rows, chosen)])
+
+
+def joined(batches: Iterable[FeatureBatch]) -> Dense:
+    """All batches as one, written out."""
+    return Dense(torch.cat([features.dense() for features in batches]))
+
+
+def require_finite(what: str, values: Tensor) -> Tensor:
+    """``values`` themselves if all are finite."""
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(
+            f"the policy network's {what} must be finite, got NaN or infinity: look for observations of extreme size, "
+            "and scale them before or inside the network; nothing was changed"
+        )
+    return values

@@ -1,0 +1,1 @@
+"""How the regressors are fitted to noise: exactly, or in a stream."""

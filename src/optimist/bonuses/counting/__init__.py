@@ -1,0 +1,1 @@
+"""Bonuses that count visits, over a lifetime or within an episode."""

@@ -1,0 +1,1 @@
+"""Bonuses that train networks of their own: RND, ICM, inverse dynamics."""

@@ -1,0 +1,67 @@
+"""The figure of fidelity: how closely each solver follows the exact elliptical bonus, and at which scale."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from optimist.reporting.style import BLUE, INK, ORANGE, sheet
+from optimist.reporting.tables import Row
+
+MARKS = {"rms": ("o", BLUE[0], -0.14), "max": ("s", ORANGE[0], 0.14)}
+"""The marker, the color and the height of an aggregate within the line of its variant."""
+
+
+def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
+    """Rank correlation with the exact bonus at the end, for every environment, feature and variant, and the scale.
+
+    Rows: environment, features, dimensions, variant, ensemble_size, aggregate, states, reference, correlation, scale,
+    ceiling; one for each replicate.
+    """
+    most = max(row["ensemble_size"] for row in rows)
+    last = [row for row in rows if row["reference"] == reference and row["ensemble_size"] == most]
+    end, replicates = max(row["states"] for row in last), len({row["replicate"] for row in last})
+    last = [row for row in last if row["states"] == end]
+    places = list(dict.fromkeys((row["environment"], row["features"]) for row in last))
+    ridge = "at the ridge of each variant" if reference == "own" else "at ridge 1"
+    caption = (
+        f"Rank correlation with the exact elliptical bonus {ridge}, M = {most}, after {end:,} states of random play: "
+        f"mean of {replicates} replicates (filled) and each of them (small). A bar is the mean of fresh exact draws of "
+        "as many members: one ensemble is one draw, so by chance it can lie to the right of the bar. On the right: the "
+        "median scale of rms, 1 is exact. DEFAULT is the preset at the time of the measurement (see record.json), "
+        "which need not be today's."
+    )
+    with sheet(path, 2.35 * len(places) + 1.2, caption=caption) as figure:
+        axes = figure.subplots(len(places), 1, squeeze=False).ravel()
+        for ax, place in zip(axes, places, strict=True):
+            mine = [row for row in last if (row["environment"], row["features"]) == place]
+            draw_place(ax, mine)
+            environment = place[0].removesuffix("-v5").removesuffix("-v0")
+            ax.set_title(f"{environment}, {place[1]}, d = {mine[0]['dimensions']:,}")
+        handles = [Line2D([], [], color=c, marker=m, linestyle="", label=name) for name, (m, c, _) in MARKS.items()]
+        handles.append(Line2D([], [], color=INK, marker="|", markersize=10, linestyle="", label="exact draws, mean"))
+        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+
+
+def draw_place(axes: Axes, rows: Sequence[Row]) -> None:
+    """One line for each variant: correlation of max and rms, what exact draws reach, and the scale of the rms."""
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    for height, variant in enumerate(variants):
+        for aggregate, (mark, color, shift) in MARKS.items():
+            mine = [row for row in rows if (row["variant"], row["aggregate"]) == (variant, aggregate)]
+            values, exact, at = (
+                [row["correlation"] for row in mine],
+                mean(row["ceiling"] for row in mine),
+                height + shift,
+            )
+            axes.plot([exact, exact], [at - 0.14, at + 0.14], color=color, linewidth=2.5)
+            axes.plot([min(values), max(values)], [at, at], color=color, linewidth=1.0)
+            axes.plot(values, [at] * len(values), mark, color=color, markersize=2.5)
+            axes.plot(mean(values), at, mark, color=color, markersize=5.5)
+        scale = mean(row["scale"] for row in rows if (row["variant"], row["aggregate"]) == (variant, "rms"))
+        axes.annotate(f"scale {scale:.2g}", (1.01, height), xycoords=("axes fraction", "data"), fontsize=8, va="center")
+    axes.set_yticks(range(len(variants)), variants, fontsize=8.5)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)

@@ -1,0 +1,1 @@
+"""A game watched: film strip, video, page to scrub through."""

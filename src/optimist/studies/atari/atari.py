@@ -1,0 +1,63 @@
+"""Atari games without reward under every bonus: unique states, and the raw score that comes with them."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from optimist.reporting.figures.learning_curves import draw_learning_curves
+from optimist.studies.atari.games import FULL_STEPS, GAMES, LAPTOP, PAPER_GAMES, frames, games, smoke_games
+from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
+from optimist.studies.training.rows import curves, judge_failures, run_row, summary, trained, values_of
+from optimist.studies.training.tasks import RANDOM, TrainingSettings
+from optimist.studies.training.verdicts import judge_more
+
+# ---- What ------------------------------------------------------------------------------------------------------------
+
+
+def measure(settings: TrainingSettings, session: Session) -> Measurement:
+    """One row per run, unique states and raw return by learner, and their curves."""
+    runs, failed = trained(settings.jobs(), session)
+    rows = [run_row(run, measure="unique_states", aim=1.0) for run in runs]
+    tables = {
+        "runs": rows,
+        "summary": summary(rows, "unique_states", {}) + summary(rows, "return", {}),
+        "unique_states_curves": curves(runs, "unique_states"),
+        "return_curves": curves(runs, "return_mean"),
+    }
+    return Measurement(tables | failed)
+
+
+def figures(tables: Tables) -> Mapping[str, Draw]:
+    """Unique states and returns along the steps."""
+    states, returns = tables["unique_states_curves"], tables["return_curves"]
+    return {
+        "unique_states": partial(draw_learning_curves, states, "unique states (newest frame)", []),
+        "return": partial(draw_learning_curves, returns, "raw return, last 100 episodes", []),
+    }
+
+
+# ---- Settings --------------------------------------------------------------------------------------------------------
+
+SCALES = {
+    "smoke": smoke_games(GAMES[0], learners=("acb", RANDOM), env_options=("num_threads=1",)),
+    "laptop": LAPTOP,
+    "paper": TrainingSettings(games(PAPER_GAMES, FULL_STEPS)),
+}
+
+# ---- Verdict ---------------------------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> list[Verdict]:
+    """ACB's unique states against those of every other learner. Claims are of this budget, not the paper's."""
+    rows = tables["runs"]
+    result: list[Verdict] = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        steps = max(row["steps"] for row in rows if row["task"] == task)
+        acb = values_of(rows, task, "acb", "unique_states")
+        for learner in dict.fromkeys(row["learner"] for row in rows if row["learner"] != "acb"):
+            claim = f"{task}, reward-free, {steps:,} steps: ACB visits more states than {learner}"
+            verdict = judge_more(claim, acb, values_of(rows, task, learner, "unique_states"))
+            result.append(Verdict(claim, f"{verdict.measured} ({frames(steps)})", verdict.judgement))
+    return result + judge_failures(tables, len(rows))
+
+
+STUDY = Study(SCALES, measure, judge, figures, trains=True)

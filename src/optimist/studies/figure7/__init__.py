@@ -1,1 +1,0 @@
-"""Figure 7: the reward of agents trained on bonuses and rewards jointly, under ACB and RND."""

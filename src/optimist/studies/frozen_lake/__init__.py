@@ -1,1 +1,0 @@
-"""FrozenLake with as many steps as the shortest path has: how soon it is solved."""

@@ -1,0 +1,346 @@
+"""The page about a folder of studies, by question: numbers, seeds, budget, command, figure and verdicts, as measured.
+
+Everything on it is read in the folders: tables, ``record.json``, ``verdicts.csv``, ``failures.csv``. A folder may hold
+a ``note.md``, which stands above its numbers: what a reader must know of how they came about.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from optimist.reporting.tables import Row
+from optimist.studies.claims import StudyFolder, budget_of, markdown_table, read_study
+from optimist.studies.registry import find_study
+from optimist.studies.study import FAILURES, VERDICTS, Tables, read_csv, read_tables
+from optimist.studies.training.rows import ALL_RUNS_FINISH
+from optimist.studies.training.verdicts import number
+
+Shown = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The head and the rows of a table on the page."""
+NOTE = "note.md"
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """What one folder contributes to a question."""
+
+    folder: str
+    show: Callable[[Tables], Shown]
+    figures: tuple[tuple[str, str], ...] = ()
+    """Names of figures, and what is seen on them."""
+    claims: str = ""
+    """A regular expression: the claims that belong to the question. That all runs finish is told elsewhere."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and where it is answered."""
+
+    words: str
+    exhibits: tuple[Exhibit, ...]
+
+
+# ---- Tables of the page ----------------------------------------------------------------------------------------------
+
+
+def by_learner(table: str, cell: Callable[[Row], str], **only: str) -> Callable[[Tables], Shown]:
+    """Shows ``table`` with one line per task and one column per learner."""
+
+    def show(tables: Tables) -> Shown:
+        rows = [row for row in tables[table] if all(row[name] == value for name, value in only.items())]
+        learners = list(dict.fromkeys(row["learner"] for row in rows))
+        cells = {(row["task"], row["learner"]): cell(row) for row in rows}
+        tasks = dict.fromkeys(row["task"] for row in rows)
+        return ("task", *learners), [(task, *(cells.get((task, one), "") for one in learners)) for task in tasks]
+
+    return show
+
+
+def mean_cell(row: Row) -> str:
+    """Mean, standard error and seeds, and what was published."""
+    ours = f"{number(row['mean'])} ± {number(row['se'], 2)} ({row['seeds']})" if row["known"] else "not played"
+    if row["seeds"] and not row["known"]:
+        ours = f"none of {row['seeds']}"
+    return ours + (f"; published {number(row['published'])}" if math.isfinite(row["published"]) else "")
+
+
+def solved_cell(row: Row) -> str:
+    """How many seeds got there, and after how many steps."""
+    steps = f", step {number(row['mean'])}" if row["known"] else ""
+    published = f"; published step {number(row['published'])}" if math.isfinite(row["published"]) else ""
+    return (f"{row['known']} of {row['seeds']}{steps}" if row["seeds"] else "not played") + published
+
+
+def ensemble_sizes(tables: Tables) -> Shown:
+    """Regret against M, on trials that nothing was selected on."""
+    lines: dict[str, dict[int, str]] = {}
+    for row in tables["regret"]:
+        if (row["role"], row["protocol"]) == ("selected", "held-out"):
+            lines.setdefault(row["panel"], {})[row["ensemble_size"]] = f"{number(row['mean'])} ± {number(row['se'], 2)}"
+    sizes = sorted({size for line in lines.values() for size in line})
+    head = ("solver", *(f"M = {size}" for size in sizes))
+    return head, [(name, *(line.get(size, "") for size in sizes)) for name, line in lines.items()]
+
+
+def policies(tables: Tables) -> Shown:
+    """Regret by policy on every problem."""
+    rows = [row for name in ("published", "changing", "labeled") for row in tables.get(name, ())]
+    places = list(dict.fromkeys((row["problem"], row["d"]) for row in rows))
+    cells: dict[str, dict[tuple[str, int], str]] = {}
+    for row in rows:
+        text = f"{number(row['mean'])} ± {number(row['se'], 2)}"
+        text += f"; published {number(row['published'])}" if row.get("published", "") != "" else ""
+        cells.setdefault(row["policy"], {})[row["problem"], row["d"]] = text
+    head = ("policy", *(f"{problem}, d = {d}" for problem, d in places))
+    return head, [(policy, *(mine.get(place, "not played") for place in places)) for policy, mine in cells.items()]
+
+
+def ablation(tables: Tables) -> Shown:
+    """States visited with each choice taken back, the most first."""
+    rows = sorted(tables["ablation"], key=lambda row: -row["mean"])
+    head = ("choice taken back", "deviation", "states at the end", "95 % interval", "seeds")
+    return head, [
+        (r["learner"], r["deviation"], number(r["mean"]), f"{number(r['low'])} to {number(r['high'])}", str(r["seeds"]))
+        for r in rows
+    ]
+
+
+def drops(tables: Tables) -> Shown:
+    """How far the bonus of each agent falls at the ends of episodes."""
+    head = ("game", "seed", "ends", "fell at", "bonus before", "bonus after", "drop as a share")
+    return head, [
+        (
+            r["task"],
+            str(r["seed"]),
+            str(r["ends"]),
+            str(r["fell"]),
+            *(number(r[n]) for n in ("before", "after", "share")),
+        )
+        for r in tables["drops"]
+    ]
+
+
+def fidelity(tables: Tables) -> Shown:
+    """Rank correlation with the exact bonus of each variant's own ridge, at the last checkpoint, over replicates."""
+    last = max(row["states"] for row in tables["fidelity"])
+    groups: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
+    for row in tables["fidelity"]:
+        if row["states"] == last and row["reference"] == "own":
+            place = (row["environment"], row["features"], row["variant"])
+            groups.setdefault(place, {}).setdefault(row["aggregate"], []).append(row)
+    head = ("environment", "features", "variant", "rms", "its ceiling", "max", "its ceiling")
+    return head, [
+        (
+            *place,
+            *(f"{mean_of(rows[kind], name):.3f}" for kind in ("rms", "max") for name in ("correlation", "ceiling")),
+        )
+        for place, rows in groups.items()
+    ]
+
+
+def mean_of(rows: Sequence[Row], column: str) -> float:
+    """The mean of a column."""
+    return sum(row[column] for row in rows) / len(rows)
+
+
+def columns(table: str, heads: Mapping[str, str]) -> Callable[[Tables], Shown]:
+    """Shows some columns of ``table``, under other heads."""
+
+    def show(tables: Tables) -> Shown:
+        rows = [[value if isinstance(value := r[n], str) else number(value) for n in heads] for r in tables[table]]
+        return tuple(heads.values()), rows
+
+    return show
+
+
+# ---- Questions -------------------------------------------------------------------------------------------------------
+
+STATES, SUCCESS = by_learner("summary", mean_cell, measure="unique_states"), by_learner("summary", mean_cell)
+SCORE = by_learner("summary", mean_cell, measure="return")
+SOLVED = by_learner("summary", solved_cell, measure="solved_at")
+
+BANDITS = {"d": "d", "contestant": "contestant", "milliseconds": "ms per round", "times_faster": "times"}
+BANDITS |= {"than": "as fast as"}
+TRAINING = {"task": "task", "variant": "variant", "steps_per_second": "steps per second"}
+TRAINING |= {"ratio": "times the first of its task"}
+ADAPTERS = {"host": "host", "case": "case", "ratio": "seconds with the bonus over seconds without"}
+
+QUESTIONS = (
+    Question(
+        "Does ACB visit more states than other bonuses?",
+        (
+            Exhibit("deepsea", STATES, (("unique_states", "unique states along the steps"),), claims="reward-free"),
+            Exhibit("figure6", STATES, (("unique_states", "Figure 6: unique states along the steps"),)),
+            Exhibit("atari", STATES),
+        ),
+    ),
+    Question(
+        "Are tasks solved with it that are not solved without?",
+        (
+            Exhibit("deepsea", SOLVED, (("solved", "share of the seeds that solved a sea"),), claims="reward, "),
+            Exhibit("frozen-lake", SOLVED, (("success", "success rate along the steps"),)),
+            Exhibit("minigrid", SUCCESS, (("success", "success rate along the steps"),)),
+            Exhibit("combination-lock", SUCCESS, (("success", "success rate along the steps"),)),
+        ),
+    ),
+    Question(
+        "Does an agent that is trained on bonuses alone score?",
+        (Exhibit("figure5", SCORE, (("return", "Figure 5: raw return along the steps"),)),),
+    ),
+    Question(
+        "With reward, is ACB as good as RND?",
+        (Exhibit("figure7", SCORE, (("return", "Figure 7: raw return along the steps"),)),),
+    ),
+    Question(
+        "Do bigger ensembles help?",
+        (
+            Exhibit("figure2", ensemble_sizes, (("figure2", "Figure 2: regret against the ensemble size"),)),
+            Exhibit("figure4", SCORE, (("return", "Figure 4: raw return along the steps"),)),
+        ),
+    ),
+    Question(
+        "Gradients or penultimate features?",
+        (Exhibit("figure3", STATES, (("unique_states", "Figure 3: unique states along the steps"),)),),
+    ),
+    Question(
+        "Which of our choices matter?",
+        (Exhibit("ablation", ablation, (("ablation", "states visited with each choice taken back"),)),),
+    ),
+    Question(
+        "Does the bonus drop where an episode ends?",
+        (Exhibit("figure1", drops, (("film_strip_breakout", "Figure 1: the bonus along a game of Breakout"),)),),
+    ),
+    Question(
+        "How does ACB compare with LinUCB and others on linear bandits?",
+        (
+            Exhibit(
+                "linear-bandits",
+                policies,
+                (
+                    ("policies", "regret of every policy on every problem"),
+                    ("open_question", "the open question of section 3: incremental ACB against d and T"),
+                ),
+            ),
+        ),
+    ),
+    Question(
+        "How closely does ACB follow the exact bonus?",
+        (Exhibit("fidelity", fidelity, (("fidelity_own_ridge", "rank correlation of every solver"),)),),
+    ),
+    Question(
+        "How fast is it?",
+        (
+            Exhibit(
+                "benchmarks", columns("bandits", BANDITS), (("bandits_scaling", "time of a round against d and M"),)
+            ),
+            Exhibit("benchmarks", columns("training", TRAINING)),
+            Exhibit("benchmarks", columns("adapters", ADAPTERS)),
+        ),
+    ),
+)
+
+# ---- The page --------------------------------------------------------------------------------------------------------
+
+
+def page(folder: Path) -> str:
+    """The page about the studies in ``folder``, as Markdown."""
+    lines = ["# Results, by question", "", INTRODUCTION.strip(), ""]
+    for question in QUESTIONS:
+        found = [line for exhibit in question.exhibits for line in exhibited(folder, exhibit)]
+        if found:
+            lines += [f"## {question.words}", "", *found]
+    missing = [line for study in study_folders(folder) for line in unplayed(study)]
+    if missing:
+        lines += ["## What was not played, or failed?", "", *missing, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+INTRODUCTION = """
+Written by `optimist results results` from the tables and records in these folders; `tests` compare it with them. Cells
+are means ± standard errors with the number of seeds in brackets, unless a head says otherwise. *Published* numbers are
+others': where they stand is said in the study's own file. A verdict holds, does not hold, or says that there is not
+enough data; all of them in one table are in [claims.md](claims.md). How the runs came about is told in
+[the experiment log](../docs/experiment_log.md). Each exhibit names the version of Optimist that played it: the deep
+bonus and the SGD of bandits have changed between 0.1.0 and 0.2.0 (see the [changelog](../CHANGELOG.md)).
+"""
+
+
+def exhibited(folder: Path, exhibit: Exhibit) -> Iterator[str]:
+    """The lines of one exhibit; none if its folder is missing."""
+    place = folder / exhibit.folder
+    if not place.is_dir():
+        return
+    tables = read_tables(place)
+    yield f"### {exhibit.folder}"
+    yield ""
+    study = read_study(place) if (place / f"{VERDICTS}.csv").is_file() else None
+    if study is not None:
+        yield f"{facts(study)}."
+        yield ""
+    if (place / NOTE).is_file():
+        yield from (f"> {line}".rstrip() for line in (place / NOTE).read_text().strip().splitlines())
+        yield ""
+    former = study is not None and is_of_a_former_default(study)
+    if former:
+        tables = {
+            name: [row for row in rows if not row.get("variant", "").startswith("DEFAULT")]
+            for name, rows in tables.items()
+        }
+    yield from markdown_table(*exhibit.show(tables))
+    yield ""
+    for name, caption in exhibit.figures:
+        if (place / f"{name}.png").is_file():
+            yield f"![{caption}]({exhibit.folder}/{name}.png)"
+            yield ""
+    if study is not None and not former:
+        shown = [v for v in study.verdicts if re.search(exhibit.claims, v.claim) and v.claim != ALL_RUNS_FINISH]
+        yield from markdown_table(("claim", "measured", "verdict"), [(v.claim, v.measured, v.judgement) for v in shown])
+        yield ""
+
+
+def facts(study: StudyFolder) -> str:
+    """The command that makes a study, its seeds, how long each run is, and the version of Optimist that played it."""
+    command = re.sub(r" --(workers \d+|overwrite)", "", study.command)
+    seeds, budget = budget_of(study.settings)
+    unit = "seeds" if "tasks" in study.settings.get("training", study.settings) else "trials"
+    words = [f"`{command}`", f"{seeds} {unit}" if seeds else "", budget, f"version {study.version}"]
+    return "; ".join(word for word in words if word)
+
+
+def is_of_a_former_default(study: StudyFolder) -> bool:
+    """Whether the rows and verdicts of a study that are called DEFAULT are of another preset than today's."""
+    if "variants" not in study.settings:
+        return False
+    from optimist.bonuses.acb.config import DEFAULT
+
+    return study.settings.get("default") != json.loads(json.dumps(asdict(DEFAULT)))
+
+
+def study_folders(folder: Path) -> list[Path]:
+    """The folders of studies in ``folder``."""
+    return sorted(path.parent for path in folder.glob(f"*/{VERDICTS}.csv"))
+
+
+def unplayed(folder: Path) -> list[str]:
+    """One line per task and learner of which runs are missing."""
+    path = folder / f"{FAILURES}.csv"
+    rows = read_csv(path) if path.is_file() else []
+    counts = Counter((row["task"], row["learner"], row["error"]) for row in rows)
+    return [
+        f"- {folder.name}, {task}, {learner}: {times} run{'s' * (times > 1)}, {error}"
+        for (task, learner, error), times in counts.items()
+    ]
+
+
+def redraw(folder: Path, suffix: str) -> list[Path]:
+    """Draws the figures of the study in ``folder`` again, from its tables; those that need more stay as they are."""
+    figures: Mapping[str, Any] = find_study(read_study(folder).name).figures(read_tables(folder))
+    paths = [folder / f"{name}.{suffix}" for name in figures]
+    for path, draw in zip(paths, figures.values(), strict=True):
+        draw(path)
+    return paths

@@ -1,0 +1,1 @@
+"""Studies of training runs. `runs`, `rows`, `tasks` and `verdicts` are shared, by the Atari studies too."""

@@ -1,0 +1,143 @@
+"""ACB on DeepSea without reward, as it ships and with one choice taken back: how many states are visited."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from optimist.reporting.figures.comparisons import draw_choices
+from optimist.reporting.tables import Row
+from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
+from optimist.studies.training.deepsea import FREE_STEPS, reward_free
+from optimist.studies.training.rows import (
+    bootstrapped,
+    conditions,
+    curves,
+    judge_failures,
+    run_row,
+    standard_error,
+    trained,
+    values_of,
+)
+from optimist.studies.training.tasks import REPORTED_SEEDS, Task, TrainingSettings, smoke, with_variants
+from optimist.studies.training.verdicts import judge_more
+
+# ---- What ------------------------------------------------------------------------------------------------------------
+
+
+def measure(settings: TrainingSettings, session: Session) -> Measurement:
+    """One row per run and one per choice, and the curves of states."""
+    runs, failed = trained(settings.jobs(), session)
+    rows = [run_row(run, measure="unique_states", aim=1.0) for run in runs]
+    states = curves(runs, "unique_states")
+    return Measurement({"runs": rows, "ablation": choices(rows), "unique_states_curves": states} | failed)
+
+
+def choices(rows: Sequence[Row]) -> list[Row]:
+    """States visited by the end and on average over the steps, with the bootstrap's interval of the former.
+
+    No resample leaves the range of the values, so neither does the interval: there are only so many states.
+    """
+    result: list[Row] = []
+    for task, learner in conditions(rows):
+        states = values_of(rows, task, learner, "unique_states")
+        low, high = bootstrapped(states)
+        result.append(
+            {
+                "learner": learner,
+                "deviation": CHOICES[learner].deviation if learner in CHOICES else "",
+                "seeds": len(states),
+                "mean": float(np.mean(states)),
+                "se": standard_error(states),
+                "low": low,
+                "high": high,
+                "lowest": min(states),
+                "highest": max(states),
+                "mean_over_steps": float(np.mean(values_of(rows, task, learner, "area"))),
+                "seconds": float(np.mean(values_of(rows, task, learner, "seconds"))),
+            }
+        )
+    return result
+
+
+def figures(tables: Tables) -> Mapping[str, Draw]:
+    """One line per choice, and as a wall all states of the sea that can be reached: those on and below its diagonal."""
+    runs, size = tables["runs"], int(tables["runs"][0]["task"].rpartition("= ")[2])
+    words = (runs, "unique_states", "unique states, reward-free")
+    return {"ablation": partial(draw_choices, *words, reference="acb", most=size * (size + 1) // 2)}
+
+
+# ---- Settings --------------------------------------------------------------------------------------------------------
+
+SIZE = 30
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen otherwise, where docs/deviations.md says so, and the fields that take it back."""
+
+    deviation: str
+    fields: dict[str, Any]
+
+
+def bonus(deviation: str, *options: str) -> Choice:
+    """A choice that is made by options of the bonus."""
+    return Choice(deviation, {"bonus_options": options})
+
+
+CHOICES = {
+    "aggregate=max": bonus("D5", "aggregate=max"),
+    "form=square": bonus("D5", "form=square"),
+    "solver=proximal": bonus("D3", "solver=proximal", "ridge=1000"),  # the ridge that suits it best
+    "solver=rmsprop": bonus("D3", "solver=rmsprop"),
+    "solver=rmsprop, statistics=batch": bonus("D3, D6", "solver=rmsprop", "statistics=batch"),
+    "ridge=1000": bonus("D3", "ridge=1000"),
+    "statistics=batch": bonus("D6", "statistics=batch"),
+    "absolute epsilon": bonus("D6", "epsilon=1e-5", "epsilon_form=absolute"),
+    # Too large for the exact solver: the proximal one, with the ridge and the batches that suit it.
+    "features=gradient": bonus("D9", "features=gradient", "ridge=1000", "minibatch_size=128"),
+    "features=last-layer": bonus("D9", "features=last-layer"),
+    "features=penultimate": bonus("D9", "features=penultimate"),
+    "train_on=observations": bonus("D2", "train_on=observations"),
+    "intrinsic_memory=0": Choice("P1", {"bonus_memory_steps": 0}),  # the name that its committed runs have
+    "value_scale_rate=0": Choice("P2", {"value_scale_rate": 0.0}),
+    "preset=paper": bonus("D2", "preset=paper"),
+    "preset=released": bonus("D2", "preset=released"),
+}
+"""By the name of the learner; ``acb`` stands beside them as it ships."""
+
+
+def variants(task: Task) -> Task:
+    """ACB in ``task`` as it ships, and with every choice taken back."""
+    return with_variants(task, "acb", {"acb": {}} | {name: choice.fields for name, choice in CHOICES.items()})
+
+
+LAPTOP = variants(reward_free(SIZE, FREE_STEPS[SIZE]))
+"""The runs of ``acb`` are those of the study ``deepsea``: --runs takes them from there."""
+SCALES = {
+    "smoke": smoke(variants(reward_free(4, 128))),
+    "laptop": TrainingSettings((LAPTOP,), REPORTED_SEEDS[:3]),
+    "paper": TrainingSettings((LAPTOP,)),
+}
+
+# ---- Verdict ---------------------------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> list[Verdict]:
+    """A verdict for each choice: whether ACB as it ships visits more states."""
+    rows = tables["runs"]
+    result: list[Verdict] = []
+    for task, learner in conditions(rows):
+        if learner not in CHOICES:
+            continue
+        shipped = values_of(rows, task, "acb", "unique_states")
+        claim = f"DeepSea, {task}: ACB visits more states than with {learner} ({CHOICES[learner].deviation})"
+        verdict = judge_more(claim, shipped, values_of(rows, task, learner, "unique_states"))
+        steps = max(row["steps"] for row in rows if row["task"] == task)
+        result.append(replace(verdict, budget=f"{steps:,} steps per run"))
+    return result + judge_failures(tables, len(rows))
+
+
+STUDY = Study(SCALES, measure, judge, figures, trains=True)

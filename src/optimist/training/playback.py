@@ -1,0 +1,141 @@
+"""A trained agent watched at play: every step with its bonus, while nothing learns."""
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from optimist.bonuses.checkpointing import seeded_generator
+from optimist.bonuses.observations import ObservationShape
+from optimist.checks import require_count, require_seed
+from optimist.seeding import stream_seed
+from optimist.training.distributions import Distribution, Softmax
+from optimist.training.environments.protocol import Layout, Mapped
+from optimist.training.ppo import Trainer
+from optimist.training.rollout import collect
+from optimist.training.runs import checkpoints
+from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.run import read_config, read_run
+from optimist.training.runs.timer import Timer
+from optimist.training.visits.visit_map import VisitMap
+from optimist.training.visits.visits import newest_frames
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """T steps of one environment, one episode after the other. Row t of ``observations`` is the successor of step t,
+    of stacked frames the newest: what ``bonuses[t]`` is about, and at an episode's end its true final observation.
+
+    Shapes: observations (T, ...); actions (T,) or (T, k); bonuses, rewards, terminated, truncated (T,).
+    """
+
+    observations: np.ndarray
+    actions: np.ndarray
+    bonuses: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.bonuses)
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The steps that ended an episode."""
+        return np.flatnonzero(self.terminated | self.truncated)
+
+
+@dataclass(frozen=True, eq=False)
+class Playback:
+    """Games of one agent: whose, how far it was trained, and what it observes."""
+
+    env: str
+    bonus: str
+    trained_steps: int
+    observation_shape: ObservationShape
+    games: tuple[Game, ...]
+    map: VisitMap
+    """Where the run was while it was trained; empty where there is no map."""
+    layout: Layout | None = None
+    """What that map looks like, where all episodes share one."""
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The most likely action instead of a drawn one."""
+
+    family: Distribution
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy must give."""
+        return self.family.outputs
+
+    def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
+        """The mode. Shapes: (n, A) -> (n,), or (n, 2 size) -> (n, size)."""
+        return outputs.argmax(1) if isinstance(self.family, Softmax) else outputs.chunk(2, dim=1)[0]
+
+    def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.log_probability(outputs, actions)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.entropy(outputs)
+
+
+def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greedy: bool = False) -> Playback:
+    """The agent of the run in ``folder``, as its newest checkpoint has it, for ``steps`` steps of new environments.
+
+    The bonuses are `Bonus.compute` of the whole play as one rollout: nothing is learned, memory of an episode (E3B,
+    episodic counts) starts empty and anew after every end, and counts go on counting, as in a rollout of training. The
+    play depends on the checkpoint and ``seed`` alone.
+    """
+    require_count("steps", steps)
+    require_count("n_envs", n_envs)
+    require_seed(seed)
+    if not read_config(folder).explores:
+        raise ValueError(f"the run in {folder} was trained without a bonus: there is none to show")
+    config, trained_steps, state = read_run(folder)
+    checkpoints.require_entries(state["trainer"], "agent", "bonus", "visits")
+    trainer = Trainer(replace(config, n_envs=n_envs, steps=steps, minibatches=1, device="cpu"))
+    bonus, pool = trainer.bonus, trainer.environments
+    if bonus is None:
+        raise RuntimeError("a run that explores has a bonus")
+    trainer.agent.load_state_dict(state["trainer"]["agent"])
+    bonus.load_state_dict(state["trainer"]["bonus"])
+    bonus.forget_episodes()
+    trainer.visits.load_state_dict(state["trainer"]["visits"])
+    with closing(pool):
+        firsts = pool.reset(stream_seed(seed, "play environments"))
+        layout = pool.layout() if isinstance(pool, Mapped) else None
+        rollout, _ = collect(
+            trainer.agent,
+            pool,
+            firsts,
+            steps=steps,
+            cut=False,
+            distribution=Greedy(trainer.distribution) if greedy else trainer.distribution,
+            generator=seeded_generator(seed, "play actions"),
+            episodes=Episodes(n_envs, success_return=pool.success_return),
+            timer=Timer(),
+            first_step=0,
+        )
+        bonuses, played = bonus.compute(rollout.transitions), rollout.transitions
+    games = []
+    for k in range(n_envs):
+        rows = slice(None) if played.valid is None else played.valid[:, k]
+        observations, actions, values, rewards, terminated, truncated = (
+            part[:, k][rows].numpy()  # pyrefly: ignore
+            for part in (played.next_observations, played.actions, bonuses.double(), rollout.rewards.double(),
+                         played.terminated, played.truncated)
+        )  # fmt: skip
+        newest = newest_frames(pool.observation_shape, observations)
+        games.append(Game(newest, actions, values, rewards, terminated, truncated))
+    return Playback(
+        config.env, config.bonus, trained_steps, pool.observation_shape, tuple(games), trainer.visits.map, layout
+    )

@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM while a run is played: it is asked to stop, writes a checkpoint, and says which signal asked."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interrupted(Exception):
+    """The run was asked to stop by the signal ``signal_number``; its checkpoint is written, and it can be resumed."""
+
+    def __init__(self, message: str, signal_number: int = signal.SIGINT):
+        super().__init__(message)
+        self.signal_number = int(signal_number)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.signal_number)  # so that it passes from process to process
+
+
+class StopRequest:
+    """Which signal has asked the run to stop: None while none has."""
+
+    signal_number: int | None = None
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """In this block the first Ctrl-C or SIGTERM is only noted; a second one ends at once. Only in the main thread.
+
+    What was noted can still be read after the block, so a request in the last moments is not lost.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        request.signal_number = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -1,0 +1,1 @@
+"""Which states were visited, and where."""

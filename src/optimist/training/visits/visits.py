@@ -1,0 +1,55 @@
+"""Everything that a run counts about where it has been: unique states, unique stacks of frames, and the map."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from optimist.bonuses.observations import Image, ObservationShape, parts_of
+from optimist.bonuses.transitions import Transitions
+from optimist.training.visits.unique_states import UniqueStates, fingerprints
+from optimist.training.visits.visit_map import PARTS, VisitMap
+
+
+class Visits:
+    """The states that were acted on, counted whole (``stacks``) and by their newest frame (``states``); the ``map``.
+
+    Paper: section 4, unique states by a hash.
+    """
+
+    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int):
+        self._shape = shape
+        self.states = UniqueStates(limit_bytes // 2)
+        self.stacks = UniqueStates(limit_bytes // 2)
+        self.map = VisitMap(-(-total_steps // PARTS))
+
+    def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
+        """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N)."""
+        valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
+        stacks: np.ndarray = transitions.observations.flatten(0, 1).numpy()[valid]  # pyrefly: ignore
+        self.stacks.add(fingerprints(stacks))
+        self.states.add(fingerprints(newest_frames(self._shape, stacks)))
+        if places is not None:
+            self.map.add(step, places.reshape(-1, 2)[valid], bonuses.flatten().numpy()[valid])
+
+    def counts(self) -> dict[str, float]:
+        """How many different states there were, by the column in ``metrics.csv``."""
+        return {"unique_states": float(self.states.count), "unique_stacks": float(self.stacks.count)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both counts and the map."""
+        parts = {"states": self.states, "stacks": self.stacks, "map": self.map}
+        return {name: part.state_dict() for name, part in parts.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where ``state`` was taken."""
+        self.states.load_state_dict(state["states"])
+        self.stacks.load_state_dict(state["stacks"])
+        self.map.load_state_dict(state["map"])
+
+
+def newest_frames(shape: ObservationShape, observations: np.ndarray) -> np.ndarray:
+    """The newest frame of stacked images; other observations as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
+    part = next(iter(parts_of(shape, channels="newest").values()))
+    return np.ascontiguousarray(observations[:, -part.channels :]) if isinstance(part, Image) else observations

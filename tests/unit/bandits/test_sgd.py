@@ -1,0 +1,100 @@
+"""The adaptive descent against its definition, written out, and against the exact solver."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimist.bandits import ACB, ChangingActions, Greedy, LinUCB, simulate
+from optimist.bandits.compiled.streams import make_streams
+from optimist.bandits.sgd import ADAPTIVE, DIAGONAL, AdaptiveSGD
+
+
+def plain_step(columns, diagonal, x, y, share, gain):
+    """A step of ``AdaptiveSGD`` for one model, by member. Shapes: columns (d, m), diagonal and x (d,), y (m,)."""
+    answers = x @ columns
+    by_diagonal = x / diagonal
+    spread = x @ by_diagonal
+    new = columns.copy()
+    for m in range(len(y)):
+        others = [j for j in range(1, len(y)) if j != m]
+        squares = sum(answers[j] ** 2 for j in others)
+        variance = gain * (squares + spread) / (len(others) + 1)
+        direction = by_diagonal / spread
+        if others and share < 1:
+            on_support = np.where(x != 0, sum(columns[:, j] * answers[j] for j in others), 0.0)
+            direction = (1 - share) * on_support / squares + share * direction
+        np.testing.assert_allclose(x @ direction, 1)
+        new[:, m] += variance / (1 + variance) * (y[m] - answers[m]) * direction
+    return new, diagonal + x * x
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 12), st.floats(0.01, 10), st.integers(0, 2**32 - 1))
+def test_a_step_equals_its_definition(d, targets, count, ridge, seed):
+    rng = np.random.default_rng(seed)
+    steps = ADAPTIVE if targets > 1 else DIAGONAL
+    streams = make_streams(np.random.SeedSequence(seed), [0, 1])
+    fit = AdaptiveSGD(2, 2, d, targets, ridge, 1.0, steps, "float64", streams)
+    expected = fit.columns.copy(), fit.diagonal.copy()
+    x = rng.normal(size=(2, count, d)) * rng.integers(0, 2, size=(2, count, d))
+    arms, y = rng.integers(0, 2, size=(2, count)), rng.normal(size=(2, count, targets))
+    fit.update(x, arms, y)
+    for learner in range(2):
+        for s in range(count):
+            if x[learner, s].any():
+                place = learner, arms[learner, s]
+                row = expected[0][place], expected[1][place], x[learner, s], y[learner, s]
+                expected[0][place], expected[1][place] = plain_step(*row, *steps)
+    np.testing.assert_allclose(fit.columns, expected[0], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(fit.diagonal, expected[1])
+
+
+def test_fading_is_exact_on_one_hot_features():
+    # Where the diagonal is all of Sigma, decay without a matrix is the refit with weights decay^age.
+    rng = np.random.default_rng(0)
+    diagonal, exact = (
+        AdaptiveSGD(1, 1, 5, 1, 0.7, 0.9, DIAGONAL, "float64", make_streams(np.random.SeedSequence(0), [0])),
+        LinUCB(5, ridge=0.7, decay=0.9, beta=1.0),
+    )
+    x, r = np.eye(5)[rng.integers(0, 5, size=40)], rng.normal(size=40)
+    diagonal.update(x[None], np.zeros((1, 40), np.int64), r[None, :, None])
+    exact.partial_fit(x, r)
+    question, arms = rng.normal(size=(3, 5)), np.zeros(3, np.int64)
+    np.testing.assert_allclose(diagonal.read(question[None, None], arms)[0, 0, :, 0], exact.mean(question), rtol=1e-9)
+    np.testing.assert_allclose(diagonal.elliptical_norms(question[None, None], arms)[0, 0], exact.bonus(question))
+
+
+@pytest.mark.parametrize("ridge", [0.01, 0.1, 1.0, 10.0])
+def test_the_bonus_is_within_a_factor_of_two_of_the_exact_one(ridge):
+    # Medians over 50 actions and 6 runs; the rms of 64 members has a relative sd of 9 %, its median over runs less.
+    ratios = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        exact = LinUCB(20, ridge=ridge, beta=1.0)
+        descent = ACB(20, ridge=ridge, beta=1.0, aggregate="rms", ensemble_size=64, solver="sgd", seed=seed)
+        x = rng.normal(size=(600, 20))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        for policy in (exact, descent):
+            policy.partial_fit(x[:550], np.zeros(550))
+        ratios.append(np.median(descent.bonus(x[550:]) / exact.bonus(x[550:])))
+    assert 0.5 < np.median(ratios) < 2
+
+
+def test_its_regret_is_near_that_of_the_exact_solver():
+    # Measured with 20 trials of 2,000 rounds: 1.1 times. Both have a standard error of 5 %: 1.5 is 5 of the ratio's.
+    problem = ChangingActions(20, 10, 0.3, seed=31)
+    exact, descent = (
+        simulate(ACB(10, beta=0.3, solver=solver), problem, horizon=1_000, trials=20, seed=32).final
+        for solver in ("exact", "sgd")
+    )
+    assert descent.mean() < 1.5 * exact.mean()
+
+
+def test_greedy_without_a_matrix_estimates_what_the_exact_one_does():
+    rng = np.random.default_rng(3)
+    theta, x = rng.normal(size=8), rng.normal(size=(2_000, 8))
+    r = x @ theta + 0.1 * rng.normal(size=2_000)
+    policy = Greedy(8, solver="sgd").partial_fit(x, r)
+    # The exact estimate errs by 0.1 sqrt(1 / 2,000) = 0.002 per coefficient.
+    np.testing.assert_allclose(policy.coefficients, theta, atol=0.05)

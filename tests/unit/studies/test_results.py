@@ -1,0 +1,95 @@
+"""The page about the committed evidence: it says what the tables say, and figures can be drawn from these alone."""
+
+import io
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from optimist.bonuses.acb.config import DEFAULT
+from optimist.cli.results import ResultsCommand, run_results
+from optimist.reporting.tables import write_csv
+from optimist.studies.claims import claim_rows, markdown
+from optimist.studies.registry import STUDIES, find_study
+from optimist.studies.results import QUESTIONS, page, redraw, study_folders
+from optimist.studies.study import read_csv, read_tables
+
+RESULTS = Path(__file__).parents[3] / "results"
+ANEW = "make it anew with  optimist results results --no-figures"
+
+
+def screen():
+    return Console(file=io.StringIO(), width=200)
+
+
+def test_the_committed_page_and_claims_are_what_the_committed_tables_say(tmp_path):
+    assert (RESULTS / "README.md").read_text() == page(RESULTS), ANEW
+    rows = claim_rows(study_folders(RESULTS))
+    assert (RESULTS / "claims.md").read_text() == markdown(rows), ANEW
+    write_csv(tmp_path / "claims.csv", rows)
+    assert (RESULTS / "claims.csv").read_text() == (tmp_path / "claims.csv").read_text(), ANEW
+
+
+def test_every_study_answers_a_question_and_what_was_not_played_is_listed():
+    shown = {exhibit.folder for question in QUESTIONS for exhibit in question.exhibits}
+    assert set(STUDIES) == shown - {"benchmarks"}
+    text = page(RESULTS)
+    for folder in study_folders(RESULTS):
+        if (folder / "failures.csv").is_file():
+            row = read_csv(folder / "failures.csv")[0]
+            assert f"- {folder.name}, {row['task']}, {row['learner']}: " in text
+
+
+def test_numbers_follow_their_tables(tmp_path):
+    shutil.copytree(RESULTS / "frozen-lake", tmp_path / "frozen-lake", ignore=shutil.ignore_patterns("*.png"))
+    before = page(tmp_path)
+    assert "| FrozenLake-8x8 | 5 of 5, step 62,259 |" in before
+    assert "](frozen-lake/success.png)" not in before  # a picture that is not there is not shown
+    path = tmp_path / "frozen-lake/summary.csv"
+    path.write_text(
+        path.read_text().replace("FrozenLake-8x8,acb,solved_at,5,5,62259.2", "FrozenLake-8x8,acb,solved_at,5,4,7")
+    )
+    assert "| FrozenLake-8x8 | 4 of 5, step 7 |" in page(tmp_path)
+    (tmp_path / "frozen-lake/note.md").write_text("Mind\nthis.\n")
+    assert "\n> Mind\n> this.\n" in page(tmp_path)
+
+
+def test_rows_and_verdicts_of_a_former_default_are_not_shown_as_todays(tmp_path):
+    folder = tmp_path / "fidelity"
+    shutil.copytree(RESULTS / "fidelity", folder, ignore=shutil.ignore_patterns("*.png", "note.md"))
+    assert any(row["variant"] == "DEFAULT" for row in read_tables(folder)["fidelity"])
+    assert "DEFAULT" not in page(tmp_path)
+    record = json.loads((folder / "record.json").read_text())
+    record["settings"]["default"] = asdict(DEFAULT)
+    (folder / "record.json").write_text(json.dumps(record))
+    assert "| sketch 16 | DEFAULT |" in page(tmp_path)
+    assert "| sketch 16 | DEFAULT on 0.25 |" in page(tmp_path)
+    assert "DEFAULT, M = 128, rms" in page(tmp_path)
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in study_folders(RESULTS)])
+def test_figures_can_be_drawn_from_the_committed_tables(name):
+    drawn = find_study(name).figures(read_tables(RESULTS / name))
+    committed = {path.stem for path in (RESULTS / name).glob("*.png") if not path.stem.startswith(("film", "map"))}
+    assert set(drawn) == committed
+
+
+def test_the_command_redraws_in_any_format_and_writes_the_page(tmp_path):
+    shutil.copytree(RESULTS / "frozen-lake", tmp_path / "frozen-lake", ignore=shutil.ignore_patterns("*.png"))
+    shown = screen()
+    run_results(ResultsCommand(tmp_path, format="svg"), shown)
+    assert (tmp_path / "frozen-lake/success.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "README.md").read_text() == page(tmp_path)
+    assert "success.svg" in shown.file.getvalue()
+    assert {"claims.csv", "claims.md"} <= {path.name for path in tmp_path.iterdir()}
+    (pdf,) = redraw(tmp_path / "frozen-lake", "pdf")
+    assert pdf.read_bytes()[:4] == b"%PDF"
+
+
+def test_a_folder_without_studies_is_an_error_and_nothing_is_written(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no study in .*: a study's folder has a verdicts\.csv"):
+        run_results(ResultsCommand(tmp_path), screen())
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,129 @@
+"""A study's runs: finished ones are not repeated, interrupted ones go on, failed ones are told and lose nobody else."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from optimist.studies.study import Session
+from optimist.studies.training.runs import ERROR, UNPLAYED, Failed, Finished, Job, train_all
+from optimist.training.config import TrainConfig
+
+ROLLOUT = 64
+TINY = TrainConfig(
+    env="DeepSea-4",
+    bonus="count",
+    total_steps=8 * ROLLOUT,
+    n_envs=4,
+    steps=ROLLOUT // 4,
+    warm_up_steps=0,
+    checkpoint_every=ROLLOUT,
+    width=8,
+    device="cpu",
+)
+
+
+def jobs(*seeds, **changes):
+    return [Job("sea", "count", replace(TINY, seed=seed, **changes)) for seed in seeds]
+
+
+def silent(done, total, label):
+    """Nobody watches."""
+
+
+def train(lineup, folder, workers, progress):
+    return train_all(lineup, Session(folder, workers, progress))
+
+
+def metrics(folder, name):
+    """All columns but those of time."""
+    with (folder / "runs" / name / "metrics.csv").open() as file:
+        return [
+            {k: v for k, v in row.items() if not k.startswith(("seconds", "steps_per_second"))}
+            for row in csv.DictReader(file)
+        ]
+
+
+def test_a_run_is_a_folder_and_a_finished_one_is_not_repeated(tmp_path):
+    told = []
+    first = train(jobs(0, 1), tmp_path, 1, lambda *news: told.append(news))
+    assert [type(result) for result in first] == [Finished, Finished]
+    assert [result.folder for result in first] == [tmp_path / "runs" / f"sea-count-seed-{seed}" for seed in (0, 1)]
+    done = [news[0] for news in told]
+    assert done == sorted(done)
+    assert told[-1][:2] == (16 * ROLLOUT, 16 * ROLLOUT)
+    assert (3 * ROLLOUT, 16 * ROLLOUT, "0 of 2 runs") in told
+    for result in first:
+        assert len(list((result.folder / "checkpoints").iterdir())) == 1
+    written = [(result.folder / "metrics.csv").stat().st_mtime_ns for result in first]
+    told.clear()
+    again = train(jobs(0, 1), tmp_path, 1, lambda *news: told.append(news))
+    assert again == first
+    assert [(result.folder / "metrics.csv").stat().st_mtime_ns for result in again] == written
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_study_goes_on_as_if_it_had_not_been(workers, tmp_path):
+    def impatient(done, total, label):
+        if done >= 3 * ROLLOUT:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(jobs(0, 1), tmp_path / "a", workers, impatient)
+    # On a busy machine one of two workers may come to the end of its run before it hears of the stop.
+    assert len(list((tmp_path / "a").rglob("finished"))) < workers
+    told = []
+    train(jobs(0, 1), tmp_path / "a", 1, lambda *news: told.append(news))
+    assert len(told) <= 14 + 3  # two of the sixteen rollouts at least are not repeated; three more lines for the ends
+    train(jobs(0, 1), tmp_path / "b", 1, silent)
+    for seed in (0, 1):
+        name = f"sea-count-seed-{seed}"
+        assert metrics(tmp_path / "a", name) == metrics(tmp_path / "b", name)
+    assert metrics(tmp_path / "b", "sea-count-seed-0") != metrics(tmp_path / "b", "sea-count-seed-1")
+
+
+def test_without_workers_nothing_is_played_and_what_is_missing_is_told(tmp_path):
+    (done,) = train(jobs(0), tmp_path, 1, silent)
+    finished, missing = train(jobs(0, 1), tmp_path, 0, silent)
+    assert finished == done
+    assert missing == Failed(replace(jobs(1)[0], config=replace(jobs(1)[0].config, threads=1)), UNPLAYED)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["sea-count-seed-0"]
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tmp_path):
+    torso = tmp_path / "runs/sea-count-seed-0"
+    torso.mkdir(parents=True)
+    (torso / "metrics.csv").write_text("step\n")
+    (result,) = train(jobs(0), tmp_path, 1, silent)
+    assert isinstance(result, Finished)
+    assert len(metrics(tmp_path, "sea-count-seed-0")) == 8
+
+
+def test_failed_and_dead_runs_are_told_and_the_others_go_on(tmp_path):
+    broken = Job("nowhere", "count", replace(TINY, env="DeapSee-4"))
+    deadly = Job("death", "count", replace(TINY, env="os:_exit"))  # ends the process that makes it
+    told = []
+    lineup = [broken, deadly, *jobs(0, 1)]
+    results = train(lineup, tmp_path, 2, lambda done, total, label: told.append((done, total, label)))
+    assert [type(result) for result in results] == [Failed, Failed, Finished, Finished]
+    assert [result.job.name for result in results] == [job.name for job in lineup]
+    assert results[0].message.startswith("ValueError: no environment is called 'DeapSee-4'")
+    assert "exit code 4" in results[1].message
+    assert "Traceback" in (tmp_path / "runs/nowhere-count-seed-0" / ERROR).read_text()
+    assert any("failed" in label for *_, label in told)
+    assert told[-1][0] == told[-1][1]
+
+
+def test_another_configuration_in_the_same_folder_is_refused_before_anything_is_played(tmp_path):
+    train(jobs(0), tmp_path, 1, silent)
+    with pytest.raises(
+        ValueError, match=r"seed-0 was started with learning_rate=0\.0001 \(now 0\.1\): delete its folder"
+    ):
+        train([*jobs(5), *jobs(0, learning_rate=0.1)], tmp_path, 1, silent)
+    assert not (tmp_path / "runs/sea-count-seed-5").exists()
+
+
+def test_two_jobs_of_one_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="got twice: sea-count-seed-3"):
+        train([*jobs(3), *jobs(3, width=9)], tmp_path, 1, silent)

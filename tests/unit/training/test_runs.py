@@ -1,0 +1,216 @@
+"""A run on disk: a refused start leaves nothing, a refused resume changes nothing, and errors say what to do."""
+
+import json
+import signal
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from optimist.training.config import TrainConfig
+from optimist.training.environments import GymnasiumVector
+from optimist.training.environments.deep_sea import DeepSea
+from optimist.training.runs import checkpoints
+from optimist.training.runs import run as runs
+from optimist.training.runs.stopping import stop_requests
+
+TINY = TrainConfig(
+    env="DeepSea-4",
+    bonus="count",
+    total_steps=64,
+    n_envs=2,
+    steps=8,
+    epochs=1,
+    minibatches=2,
+    width=8,
+    warm_up_steps=4,
+    checkpoint_every=32,
+    device="cpu",
+    threads=1,
+)
+
+
+def contents(folder):
+    """Every file below ``folder`` with its bytes; TensorBoard's apart."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "tensorboard" not in path.parts]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def failing_reset(n_envs):
+    class Failing(DeepSea):
+        def reset(self, seed):
+            raise OSError("the simulator is not there")
+
+    return Failing(4, n_envs=n_envs)
+
+
+def no_success(n_envs):
+    import gymnasium
+
+    return GymnasiumVector(gymnasium.make_vec("CartPole-v1", num_envs=n_envs, vectorization_mode="sync"))
+
+
+REFUSED = {
+    "environment": ({"env": "DeepSee-4"}, ValueError, "no environment is called"),
+    "bonus": ({"bonus": "acbb"}, ValueError, "there is no bonus 'acbb'"),
+    "option": ({"bonus_options": ("color=1",)}, ValueError, "color"),
+    "device": ({"device": "gpu"}, ValueError, "the device 'gpu' cannot be used here: .* Choose auto, cpu"),
+    "success": ({"env": f"{__name__}:no_success", "stop_at_success": 0.5}, ValueError, "what a success is, and .*:no_"),
+    "reset": ({"env": f"{__name__}:failing_reset"}, OSError, "^the simulator is not there$"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_start_leaves_nothing_behind(case, tmp_path):
+    changes, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        runs.train(replace(TINY, **changes), tmp_path / "deep" / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_refused_start_leaves_what_was_there(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/notes.txt").write_text("mine")
+    with pytest.raises(OSError, match="simulator"):
+        runs.train(replace(TINY, env=f"{__name__}:failing_reset"), tmp_path / "run")
+    assert contents(tmp_path) == {"run/notes.txt": b"mine"}
+    runs.train(TINY, tmp_path / "run")  # and the folder can be used
+
+
+def test_no_room_is_known_before_any_work_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs.Trainer, "start", lambda self: pytest.fail("it was started"))
+    monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda folder: type("Disk", (), {"free": 10}))
+    with pytest.raises(OSError, match=r"needs .* bytes for 3 checkpoints .* 10 are free"):
+        runs.train(TINY, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_not_started_over_another(tmp_path):
+    runs.train(TINY, tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(FileExistsError, match=r"there is a run in .* already \(config.json\): resume it"):
+        runs.train(replace(TINY, seed=1), tmp_path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("steps", [10, 63])
+def test_an_end_that_a_run_is_beyond_is_refused_and_changes_nothing(steps, tmp_path):
+    runs.train(TINY, tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=f"is at step 64 already, total_steps is {steps}: give more steps than that"):
+        runs.resume(tmp_path, total_steps=steps)
+    assert contents(tmp_path) == before
+    runs.resume(tmp_path)
+    runs.resume(tmp_path, total_steps=64)
+    assert contents(tmp_path) == before
+
+
+def edit(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"learning_rate": 0.5}, "learning_rate is 0.5 and was 0.0001"),
+        ({"extrinsic": {"weight": 0.0, "discount": 0.999, "episodic": True}}, "extrinsic.weight is 0.0 and was 2.0"),
+        ({"bonus": "rnd", "n_envs": 4}, "bonus is 'rnd' and was 'count', n_envs is 4 and was 2"),
+    ],
+)
+def test_an_edited_configuration_that_does_not_fit_the_checkpoint_is_refused(changes, told, tmp_path):
+    runs.train(TINY, tmp_path)
+    edit(tmp_path, **changes)
+    before = contents(tmp_path)
+    for go_on in (lambda: runs.resume(tmp_path), lambda: runs.resume(tmp_path, total_steps=128)):
+        with pytest.raises(ValueError, match=rf"was edited and does not fit the checkpoint: {told}\. Put it back"):
+            go_on()
+    assert contents(tmp_path) == before
+
+
+def test_how_long_and_where_a_run_is_computed_may_be_edited(tmp_path):
+    runs.train(TINY, tmp_path / "run")
+    edit(tmp_path / "run", total_steps=96, checkpoint_every=48, threads=2, device="auto")
+    runs.resume(tmp_path / "run")
+    assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 96
+
+
+def test_a_resume_that_fails_to_load_changes_nothing(tmp_path, monkeypatch):
+    runs.train(TINY, tmp_path)
+    before = contents(tmp_path)
+
+    def broken(self, state):
+        raise ValueError("another layout")
+
+    monkeypatch.setattr(runs.Trainer, "load_state_dict", broken)
+    with pytest.raises(ValueError, match="another layout"):
+        runs.resume(tmp_path, total_steps=128)
+    assert contents(tmp_path) == before
+
+
+def raising(n_envs, after=20):
+    class Raising(DeepSea):
+        taken = 0
+
+        def step(self, actions):
+            self.taken += 1
+            if self.taken > after:
+                raise FileNotFoundError("levels.json")
+            return super().step(actions)
+
+    return Raising(4, n_envs=n_envs)
+
+
+def test_an_error_of_the_users_environment_keeps_its_kind_and_its_traceback(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^levels\.json$") as caught:
+        runs.train(replace(TINY, env=f"{__name__}:raising"), tmp_path / "run")
+    assert str(caught.traceback[-1].path) == __file__
+    assert caught.value.__cause__ is None
+    runs.read_config(tmp_path / "run")  # it had begun, so it stays
+
+
+def only_resets(n_envs):
+    """Environments of which one step in eight is real."""
+
+    class Idle(DeepSea):
+        taken = 0
+
+        def step(self, actions):
+            self.taken += 1
+            return replace(super().step(actions), valid=np.full(self.n_envs, self.taken % 8 == 0))
+
+    return Idle(4, n_envs=n_envs)
+
+
+def test_a_rollout_with_too_few_valid_steps_for_its_minibatches_is_named_as_such(tmp_path):
+    config = replace(TINY, env=f"{__name__}:only_resets", minibatches=4)
+    with pytest.raises(ValueError, match=r"a rollout had 2 valid steps .* too few for 4 minibatches: choose fewer"):
+        runs.train(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2), (15, 2)])
+def test_the_first_signal_is_noted_and_a_second_ends_at_once(first, second):
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with stop_requests() as request:
+        assert request.signal_number is None
+        signal.raise_signal(first)
+        assert request.signal_number == first
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(second)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
+    assert request.signal_number == first
+
+
+def test_other_threads_leave_signals_alone():
+    seen = []
+
+    def play():
+        with stop_requests() as request:
+            seen.append((request.signal_number, signal.getsignal(signal.SIGINT)))
+
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=play)
+    thread.start()
+    thread.join()
+    assert seen == [(None, before)]
