@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.acb.config import DEFAULT, BonusForm, EpsilonForm, FloorOver, require_floor
+from optimist.bonuses.acb.ensemble import in_form
 from optimist.bonuses.acb.moments import NoiseMoments, regularized_factor
 from optimist.bonuses.acb.standardize import first_rollout, make_scale
 from optimist.bonuses.checkpointing import module_state, require_same_layout, unchanged_on_error
@@ -40,7 +41,7 @@ class EllipticalConfig:
     floor: FloorOver = DEFAULT.floor
     """The coordinates whose mean variance a relative epsilon is a share of: all, or those of the same layer."""
     form: BonusForm = DEFAULT.form
-    """width: ``sqrt(x' Sigma^-1 x)``, LinUCB's; square: without the root, as Algorithm 2, line 6."""
+    """bounded, width or square: see `ACBConfig.form`."""
     largest: int = 8192
     """The largest d accepted: at 8192 dimensions the two d x d matrices in float64 have 1 GB together. Ours."""
 
@@ -61,6 +62,8 @@ UNSKETCHED = -1
 
 class Elliptical(Bonus):
     """The width ``sqrt(x' Sigma^-1 x)`` of the next state, ``Sigma = ridge I + sum x x'`` over all states of updates.
+
+    By default in the form that ACB has, bounded: with q the square of the width, the root of ``q / (1 + q)``.
 
     x is the feature g standardized just as ACB does it, by the same `RunningScale`, and Sigma is made of the same raw
     moments: what ACB's ensemble estimates by draws. When the statistics move, every past state counts in the
@@ -146,8 +149,8 @@ class Elliptical(Bonus):
             x = scale.standardize(g).dense()
             # Sigma = L L': x' Sigma^-1 x = |L^-1 x|^2.
             squares.append(torch.linalg.solve_triangular(self._factor, x.T, upper=False).square().sum(0))
-        together = torch.cat(squares).float() / first_rollout(self._scale, scale)
-        return together.sqrt_() if self.config.form == "width" else together
+        together, form = torch.cat(squares).float(), self.config.form
+        return in_form(together if form == "bounded" else together / first_rollout(self._scale, scale), form)
 
     def _require_fitting(self, transitions: Transitions) -> None:
         """An error if the feature map, made for an example, does not hold for the first real states."""

@@ -15,6 +15,7 @@ from optimist.config import key_values
 
 NetworkName = Literal["auto", "atari", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
+MixingName = Literal["rnd", "balanced"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class TrainConfig:
     """The environment's reward. Weight 0 is the paper's reward-free setting: rewards are only reported."""
     intrinsic: Signal = Signal(weight=1.0, discount=0.99, episodic=False)
     """The bonus. Weight 0 is plain PPO."""
-    bonus_memory_steps: int = 0
-    """Steps of all environments that the scale of the bonus remembers; 0: all, as RND. See `ReturnScale`."""
+    mixing: MixingName = "rnd"
+    """How task and bonus are weighed: rnd adds both advantages as they come, the bonus over the deviation of its sums of
+    all times; balanced gives each a unit of its own and lets the bonus wane (see `Mixing`). Ours: balanced."""
     clip_rewards: bool = True
     """Whether extrinsic rewards are clipped to -1 .. 1 for training; the raw score is reported."""
     n_envs: int = 128
@@ -103,8 +105,9 @@ class TrainConfig:
         require_seed(self.seed)
         require_choice("network", self.network, NetworkName)
         require_choice("activation", self.activation, Activation)
+        require_choice("mixing", self.mixing, MixingName)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
-        require_counts(self, "warm_up_steps", "threads", "bonus_memory_steps", "unique_states_limit", least=0)
+        require_counts(self, "warm_up_steps", "threads", "unique_states_limit", least=0)
         require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
         require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")

@@ -18,7 +18,6 @@ from optimist.bonuses.checkpointing import (
     seeded_generator,
 )
 from optimist.bonuses.protocol import Bonus, Transitions
-from optimist.bonuses.scaling import ReturnScale
 from optimist.config import key_values
 from optimist.seeding import stream_seed
 from optimist.training import environments
@@ -27,6 +26,7 @@ from optimist.training.agent import Agent, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, Gaussian, distribution_of, gaussian_moments
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
+from optimist.training.mixing import Mixing
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
@@ -42,7 +42,6 @@ class Trainer:
     def __init__(self, config: TrainConfig):
         self.config = config
         self.step = 0
-        self.rewarded = False
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = chosen_device(config.device)
         self.environments = environments.make(
@@ -65,7 +64,7 @@ class Trainer:
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
-        self.scale = ReturnScale(discount=config.intrinsic.discount, memory_steps=config.bonus_memory_steps)
+        self.mixing = Mixing(config)
         self.action_generator = seeded_generator(config.seed, "actions")
         self.minibatch_generator = seeded_generator(config.seed, "minibatches")
         self.episodes = Episodes(config.n_envs, success_return=self.environments.success_return)
@@ -96,17 +95,17 @@ class Trainer:
             timer=timer,
             first_step=self.step,
         )
-        self.rewarded |= bool(rollout.rewards.any())
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
         extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
+        self.mixing.observe(extrinsic, rollout.transitions.ended)
         with timer.time("bonus"):
-            bonus, seen_by_bonus = torch.zeros_like(rollout.rewards), self._on_bonus_device(rollout.transitions)
+            bonus = intrinsic = torch.zeros_like(rollout.rewards)
+            seen_by_bonus = self._on_bonus_device(rollout.transitions)
             if self.bonus is not None:
                 bonus = self.bonus.compute(seen_by_bonus).cpu()
                 self._require_finite(bonus, "bonus")
-                self.scale.update(bonus)
-            intrinsic = self.scale.normalize(bonus)
+                intrinsic = self.mixing.intrinsic(bonus)
 
         # Two advantages, one policy: learn from their weighted sum.
         with timer.time("update"):
@@ -128,6 +127,7 @@ class Trainer:
             metrics = self.episodes.summary() | self.visits.counts()
             metrics |= {"bonus_mean": float(bonus.mean()), "bonus_deviation": float(bonus.std())}
             metrics |= {"bonus_max": float(bonus.max()), "intrinsic_reward": float(intrinsic.mean())}
+            metrics |= dict(zip(("weight_extrinsic", "weight_intrinsic"), self.weights.tolist(), strict=True))
             metrics |= losses
             for k, head in enumerate(HEADS):
                 values = rollout.values[..., k]
@@ -163,11 +163,10 @@ class Trainer:
         """The state without that of the environments, which need not have one before they are reset."""
         return {
             "step": self.step,
-            "rewarded": self.rewarded,
             "agent": module_state(self.agent),
             "optimizer": optimizer_state(self.optimizer),  # pyrefly: ignore
             "bonus": {} if self.bonus is None else self.bonus.state_dict(),
-            "scale": self.scale.state_dict(),
+            "mixing": self.mixing.state_dict(),
             "action_generator": self.action_generator.get_state(),
             "minibatch_generator": self.minibatch_generator.get_state(),
             "episodes": self.episodes.state_dict(),
@@ -178,12 +177,11 @@ class Trainer:
         """Continue where ``state`` was taken; environments whose state could not be saved are restarted."""
         require_same_layout(state["agent"], module_state(self.agent))
         self.step = state["step"]
-        self.rewarded = state["rewarded"]
         self.agent.load_state_dict(state["agent"])
         load_optimizer_state(self.optimizer, state["optimizer"])  # pyrefly: ignore
         if self.bonus is not None:
             self.bonus.load_state_dict(state["bonus"])
-        self.scale.load_state_dict(state["scale"])
+        self.mixing.load_state_dict(state["mixing"])
         self.action_generator.set_state(state["action_generator"])
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
@@ -230,27 +228,23 @@ class Trainer:
         )
 
     def _batch(self, rollout: Rollout, gains: Tensor) -> Batch:
-        """The valid steps, with one advantage: the weighted sum of both signals'.
-
-        Deviation: extrinsic advantages are masked until the first reward that is not zero. Before it they are nothing
-        but the errors of their value head, and advantages that are brought to deviation 1 would make these errors move
-        the policy as far as a reward does.
-        """
-        config, transitions = self.config, rollout.transitions
-        weights = torch.tensor([config.extrinsic.weight * self.rewarded, config.intrinsic.weight * config.explores])
+        """The valid steps, with one advantage: the sum of both signals', weighed by `Mixing`."""
+        transitions = rollout.transitions
+        self.weights = self.mixing.weights(self.agent.value_deviation[0].item(), self.episodes.returns)
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
             transitions.observations.flatten(0, 1)[rows],  # pyrefly: ignore
             transitions.actions.flatten(0, 1)[rows],
             rollout.log_probabilities.flatten()[rows],
-            (gains @ weights).flatten()[rows],
+            (gains @ self.weights).flatten()[rows],
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
     def _update_agent(self, batch: Batch) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
-            track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate)
+            least = torch.tensor([self.mixing.least_deviation, 0.0], device=self.device)
+            track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate, least)
         try:
             return update_agent(
                 self.agent,
@@ -258,7 +252,7 @@ class Trainer:
                 batch,
                 config,
                 self.distribution,
-                heads=(config.extrinsic.weight > 0, self.bonus is not None),
+                heads=(config.extrinsic.weight > 0 and self.mixing.has_task, self.bonus is not None),
                 generator=self.minibatch_generator,
             )
         except NotFinite as problem:

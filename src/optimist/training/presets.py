@@ -12,11 +12,12 @@ ATARI = TrainConfig()
 
 GRID = TrainConfig(
     extrinsic=Signal(
-        weight=1.0,  # sparse rewards of at most 1, not counted in tens as Atari's
+        weight=1.0,  # as much as the bonus: balanced mixing has a unit for each
         discount=0.99,  # episodes of hundreds of steps at most
         episodic=True,
     ),
-    clip_rewards=False,  # already in 0 .. 1
+    mixing="balanced",  # rewards of any size, costs among them
+    clip_rewards=False,  # balanced mixing has a unit for them
     n_envs=16,
     steps=128,
     minibatches=8,
@@ -34,8 +35,8 @@ GRID = TrainConfig(
 VECTOR = replace(GRID, n_envs=16, steps=128, checkpoint_every=200_000)
 """Vectors and discrete states: classic control, FrozenLake, the combination lock."""
 
-DEEP_SEA = replace(VECTOR, n_envs=32, steps=64, bonus_memory_steps=10 * 32 * 64)
-"""DeepSea: episodes are short, so are rollouts; the scale of the bonus remembers ten, as in the committed evidence."""
+DEEP_SEA = replace(VECTOR, n_envs=32, steps=64)
+"""DeepSea: episodes are short, so are rollouts."""
 
 
 def defaults_for(env: str) -> TrainConfig:

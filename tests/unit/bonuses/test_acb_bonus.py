@@ -356,7 +356,9 @@ def test_old_states_keep_the_exact_bonus_when_the_statistics_move():
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
     states, members = torch.eye(55), 2000
-    bonus = ACB(network, states[:1], sketch_size=8, ensemble_size=members, auxiliary_rate=0.0)
+    bonus = ACB(
+        network, states[:1], sketch_size=8, ensemble_size=members, auxiliary_rate=0.0, form="width", floor="all"
+    )
     visits = [torch.randint(3, (256,), generator=generator) for _ in range(10)]
     visits.append(torch.arange(256) % 55)
     for visited in visits:
@@ -373,7 +375,7 @@ def test_old_states_keep_the_exact_bonus_when_the_statistics_move():
 def test_the_first_rollout_is_read_by_its_own_statistics_on_the_scale_of_later_ones(name):
     """In 0.1.0 features were raw before the first update: with states of size 0.01 the first bonuses were nothing."""
     configuration = {"features": "gradient", "solver": "proximal"} if "gradient" in name else CONFIGURATIONS[name]
-    bonus = ACB(policy(), torch.zeros(1, 5), ensemble_size=256, **configuration)
+    bonus = ACB(policy(), torch.zeros(1, 5), **{"ensemble_size": 256, "form": "width"} | configuration)
     small = rollout(0).mapped(lambda part: part * 0.01 if part.is_floating_point() else part)
     before = bonus.state_dict()
     first = bonus.compute(small)
@@ -388,8 +390,24 @@ def test_the_first_rollout_is_read_by_its_own_statistics_on_the_scale_of_later_o
     assert 0.05 < unseen.median() / first.median() < 20
 
 
+def test_bounded_bonuses_are_1_for_the_unseen_and_fall_as_counts_do():
+    """Whatever the dimensions: about 1 before the first update, and 1 / sqrt(n + 1) after n visits of few states."""
+    bonus = ACB(policy(), torch.zeros(1, 5), sketch_size=16, ensemble_size=2000, auxiliary_rate=0.0)
+    states = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    assert bonus.compute(transitions_of(states[:, None])).min() > 0.9
+    visits = torch.tensor([3, 10, 40, 160])
+    bonus.update(transitions_of(states.repeat_interleave(visits, 0)[:, None]))
+    new = torch.randn(1, 1, 5, generator=torch.Generator().manual_seed(1))
+    assert bonus.compute(transitions_of(new)).item() > 0.9
+    # Features are centered by their mean over visits, near which the state lies that has three quarters of them: it is
+    # known better than by its own visits. For the others a count within the draws' 5.5 / sqrt(2 M) = 9 % and the mean.
+    ratio = bonus.compute(transitions_of(states[:, None])).flatten() * (visits + 1).sqrt()
+    assert ((ratio[:3] > 0.8) & (ratio[:3] < 1.1)).all()
+    assert 0.3 < ratio[3] < 1.1
+
+
 def test_a_single_state_before_the_first_update_has_the_bonus_of_a_new_one():
-    bonus = make(ensemble_size=256)
+    bonus = make(ensemble_size=256, form="width")
     alone = bonus.compute(transitions_of(torch.full((1, 1, 5), 0.3)))
     same_all_along = bonus.compute(transitions_of(torch.full((8, 2, 5), 0.3))) * 16**0.5
     many = bonus.compute(rollout(0)) * 64**0.5

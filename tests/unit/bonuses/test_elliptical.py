@@ -18,6 +18,7 @@ class Identity:
     def __init__(self, size):
         self.network = nn.Identity()
         self.shapes = (torch.Size([size]),)
+        self.layers = (("observations", size),)
 
     def __call__(self, observations):
         return Dense(observations)
@@ -45,7 +46,7 @@ def test_the_bonus_is_the_quadratic_form_of_the_explicit_inverse():
 
 
 def test_whitening_is_that_of_all_features_by_the_statistics_of_today():
-    bonus = Elliptical(Identity(5), (5,), config=EllipticalConfig(ridge=1.0, epsilon=1e-5))
+    bonus = Elliptical(Identity(5), (5,), config=EllipticalConfig(ridge=1.0, epsilon=1e-5, form="width"))
     scales = torch.tensor([1e-6, 1e-2, 1.0, 10.0, 0.0])
     rollouts = [gaussian(6, 2, 5, seed=k) * scales + k for k in range(3)]
     for x in rollouts:
@@ -138,7 +139,21 @@ def test_a_state_of_another_sketch_is_refused_and_changes_nothing():
     assert torch.equal(same.compute(states), first.compute(states))
 
 
-@pytest.mark.parametrize("form", ["width", "square"])
+def test_bounded_is_the_width_once_the_state_itself_is_counted():
+    bonus = Elliptical(Identity(4), (4,), config=EllipticalConfig(ridge=0.5, statistics="none", form="bounded"))
+    past, asked = gaussian(8, 2, 4, seed=0), gaussian(3, 2, 4, seed=1)
+    bonus.update(rollout(past))
+    expected = [
+        oracles.elliptical_bonuses(torch.cat([past.flatten(0, 1), x[None]]), x[None], 0.5) for x in asked.flatten(0, 1)
+    ]
+    torch.testing.assert_close(
+        bonus.compute(rollout(asked)), torch.cat(expected).sqrt().view(3, 2).float(), rtol=1e-5, atol=0
+    )
+    assert bonus.compute(rollout(torch.zeros(1, 1, 4))).item() == 0
+    assert bonus.compute(rollout(1e9 * asked)).max() <= 1
+
+
+@pytest.mark.parametrize("form", ["width", "square", "bounded"])
 def test_it_is_what_acb_estimates(form):
     """The rms of many exact draws is the elliptical bonus, in the features of DEFAULT, also after statistics moved."""
     network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
@@ -157,7 +172,7 @@ def test_it_is_what_acb_estimates(form):
         # a false alarm in 50,000. Centered features of few states are nearly 0: below 1e-3 of the rest is rounding.
         for states in (queries, seen):
             ratio = drawn.compute(states) / exact.compute(states)
-            assert (ratio - 1).abs().max() < 5.5 / (2 * members) ** 0.5 * (1 if form == "width" else 2)
+            assert (ratio - 1).abs().max() < 5.5 / (2 * members) ** 0.5 * (2 if form == "square" else 1)
         exact.update(experience)
         drawn.update(experience)
     assert (drawn.compute(seen) / exact.compute(seen) - 1).abs().max() < 5.5 / (2 * members) ** 0.5 * 2

@@ -82,9 +82,9 @@ class ACB(Bonus):
         batches = self._cache.read(regression, states, size)  # line 5: g_t = g(x_t; f, theta_aux)
         if self.config.statistics == "rollout":
             batches = [joined(batches)]
-        # line 6: b_t = max_m (w_m' g_t)^2, or the mean over m; as a width, its root
-        squares = torch.cat([regression.squares(g, scale, self.config.aggregate) for g in batches])
-        return squares.sqrt_() if self.config.form == "width" else squares
+        # line 6: b_t = max_m (w_m' g_t)^2, or the mean over m; in the form that the configuration asks for
+        aggregate, form = self.config.aggregate, self.config.form
+        return torch.cat([regression.bonuses(g, scale, aggregate, form) for g in batches])
 
     @torch.no_grad()
     @from_valid_steps

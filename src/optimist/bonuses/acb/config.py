@@ -18,7 +18,7 @@ ProximalAveraging = Literal["uniform", "polynomial", "exponential", "narrowest"]
 LossForm = Literal["sum", "mean"]
 Targets = Literal["per-rollout", "fresh"]
 Aggregate = Literal["max", "rms"]
-BonusForm = Literal["square", "width"]
+BonusForm = Literal["square", "width", "bounded"]
 TrainOn = Literal["observations", "next_observations"]
 
 _NO_RIDGE = "with no ridge the covariance starts singular"
@@ -155,7 +155,7 @@ class ACBConfig:
     """Side of the sketch of a layer: 16 gives 16 x 16 numbers per layer; 0 is the largest that 2,500 dimensions in all
     allow. There must be more dimensions than kinds of states to tell apart: on DeepSea-50, with 1,275 states, the 544
     dimensions of size 16 found 1,094 and no more."""
-    feature_loss: FeatureLoss = "argmax"
+    feature_loss: FeatureLoss = "fisher"
     """The pseudo-loss whose gradient is the feature: argmax, the paper's log-loss at the most likely action, or fisher,
     which has no label to flip (see `FisherLoss`)."""
     weighting: Weighting = "none"
@@ -167,7 +167,7 @@ class ACBConfig:
     """Added to the variance of a coordinate: one that has hardly varied is multiplied by at most 30."""
     epsilon_form: EpsilonForm = "relative"
     """absolute: epsilon itself; relative: epsilon times the mean variance of all coordinates, which always whitens."""
-    floor: FloorOver = "all"
+    floor: FloorOver = "layer"
     """The coordinates whose mean variance a relative epsilon is a share of: all, or those of the same layer, so that no
     layer drowns the others."""
     ensemble_size: int = 128
@@ -187,9 +187,10 @@ class ACBConfig:
     aggregate: Aggregate = "rms"
     """The bonus: the maximum of the members' squared predictions, or their mean, which follows the exact bonus more
     closely (0.97 against 0.92 on Breakout at M = 128)."""
-    form: BonusForm = "width"
-    """square: Algorithm 2, line 6; width: its root, which is LinUCB's own width of a confidence interval. With
-    the exact solver on DeepSea-30 the square found 424 to 431 states in 120,000 steps, the width 440 to 458."""
+    form: BonusForm = "bounded"
+    """square: q of Algorithm 2, line 6; width: its root, LinUCB's own width of a confidence interval; bounded: the
+    root of q / (1 + q), the width once the state itself is counted. A state never seen has about 1 and one seen n times
+    about 1 / sqrt(n + 1), whatever the dimensions; the width of a state never seen is sqrt(d), a hundred times that."""
     train_on: TrainOn = "next_observations"
     """The states that the regressors learn: next_observations, which are also those rewarded, or observations."""
     auxiliary_rate: float = 1e-6

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from optimist.bonuses.acb.config import Aggregate, Prior
+from optimist.bonuses.acb.config import Aggregate, BonusForm, Prior
 from optimist.bonuses.features.batch import FeatureBatch
 
 UNCHUNKED = 2**20  # numbers: below this a block of all members is handled at once
@@ -70,6 +70,20 @@ def squared_deviation(predicted: Tensor, aggregate: Aggregate) -> Tensor:
     """
     squares = predicted.square()
     return squares.amax(1) if aggregate == "max" else squares.mean(1)
+
+
+def in_form(squares: Tensor, form: BonusForm) -> Tensor:
+    """The bonus made of ``q = x' Sigma^-1 x``: q, its root, or bounded, the root of ``q / (1 + q)``. Shapes: (n,) -> (n,).
+
+    By Sherman and Morrison ``x' (Sigma + x x')^-1 x = q / (1 + q)``: the square of the width after x itself is counted.
+    It lies below 1, keeps the order of q, and is q where q is small.
+
+    Paper: Algorithm 2, line 6, for the square; section 2, LinUCB, for the width. Deviation: bounded is ours; the
+    potential argument of appendix B.1 bounds the same ``min(1, q)``.
+    """
+    if form == "square":
+        return squares
+    return squares.sqrt() if form == "width" else (1 + squares.reciprocal()).rsqrt()
 
 
 def expected_maximum(ensemble_size: int) -> float:

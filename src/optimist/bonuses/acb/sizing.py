@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses import features as feature_maps
-from optimist.bonuses.acb.config import ACBConfig, Aggregate, Auto, Exact, Proximal, RMSprop
-from optimist.bonuses.acb.ensemble import draw_prior, predictions, squared_deviation
+from optimist.bonuses.acb.config import ACBConfig, Aggregate, Auto, BonusForm, Exact, Proximal, RMSprop
+from optimist.bonuses.acb.ensemble import draw_prior, in_form, predictions, squared_deviation
 from optimist.bonuses.acb.solvers.averaging import Solver
 from optimist.bonuses.acb.solvers.exact import ExactSolver
 from optimist.bonuses.acb.solvers.proximal import ProximalSolver
@@ -44,15 +44,17 @@ class Regression:
     scale: FeatureScale
     solver: Solver
 
-    def squares(self, features: FeatureBatch, scale: FeatureScale, aggregate: Aggregate) -> Tensor:
-        """``max_m <w_m, x_n>^2``, or the mean over m, x the features in the coordinates of ``scale``, (n,).
+    def bonuses(self, features: FeatureBatch, scale: FeatureScale, aggregate: Aggregate, form: BonusForm) -> Tensor:
+        """``max_m <w_m, x_n>^2``, or the mean over m, in ``form``, x the features in coordinates of ``scale``, (n,).
 
         Of several ensembles, as a streaming solver may keep, the one with the smallest deviation counts.
         """
         x = scale.standardize(features)
         read = [squared_deviation(predictions(weights, x), aggregate) for weights in self.solver.ensembles]
         squares = read[0] if len(read) == 1 else torch.stack(read).amin(0)
-        return squares / first_rollout(self.scale, scale) if isinstance(self.solver, ExactSolver) else squares
+        if form != "bounded" and isinstance(self.solver, ExactSolver):
+            squares = squares / first_rollout(self.scale, scale)
+        return in_form(squares, form)
 
     def rows(self, observations: Observations) -> Observations:
         """The tensors of a rollout that the example has too, checked against it. Shapes: (T, N, ...) -> (T N, ...)."""

@@ -101,7 +101,7 @@ CHOICES = {
     "features=last-layer": bonus("D9", "features=last-layer"),
     "features=penultimate": bonus("D9", "features=penultimate"),
     "train_on=observations": bonus("D2", "train_on=observations"),
-    "intrinsic_memory=0": Choice("P1", {"bonus_memory_steps": 0}),  # the name that its committed runs have
+    "mixing=rnd": Choice("P1", {"mixing": "rnd"}),
     "value_scale_rate=0": Choice("P2", {"value_scale_rate": 0.0}),
     "preset=paper": bonus("D2", "preset=paper"),
     "preset=released": bonus("D2", "preset=released"),

@@ -50,6 +50,11 @@ class Episodes:
         self._running[:] = 0
 
     @property
+    def returns(self) -> list[float]:
+        """The returns of the window, the latest last."""
+        return [one for one, _ in self._ended]
+
+    @property
     def returns_mean(self) -> float:
         """The mean return of the window."""
         return float(np.mean(self._window()[0])) if self._ended else NEVER

@@ -1,0 +1,143 @@
+"""How the task and the bonus are weighed against each other: each advantage in a unit of its own, the bonus waning."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optimist.bonuses.checkpointing import require_same_layout
+from optimist.bonuses.scaling import ReturnScale
+from optimist.training.config import TrainConfig
+
+MEMORY = 10  # rollouts that the scale of the bonus remembers, and after which its unit is fixed
+LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as this much at least
+SMALLEST_UNIT = 0.2  # of the largest return: what returns that include gains are divided by at least
+NEAR_BEST = 0.8  # of the best return: an episode that reaches it did not fall short
+FEW = 50  # episodes: the share that fell short is of at least so many
+LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
+BESIDE_GAINS = 0.3  # the weight of the bonus once a reward above 0 was met
+
+
+class Mixing:
+    """The intrinsic rewards, and the weights of both advantages in the sum that the policy learns from.
+
+    *The bonus* is divided by the deviation of its discounted sums over the last ten rollouts, so that its value head
+    always learns returns of about the same size. What that hides, its waning, is in its weight: the deviation of today
+    over that after the first ten rollouts. Deviations are about the mean of their own rollout: a bonus that falls from
+    rollout to rollout does not count as one that varies.
+
+    *The task* is weighed in the unit of the largest discounted sum of rewards met so far, which makes rewards of any
+    size alike. Until a reward that is not 0 its advantages are masked: they are nothing but errors of the value head.
+    A task that has only cost so far keeps that large unit: costs say what to avoid, not what to look for. Once a reward
+    above 0 was met the unit is the deviation of the returns, at least a fifth of the largest; and the bonus counts 0.3
+    times the share of recent episodes that fall short of the best one, so that an agent that solved a task stays there.
+
+    Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
+    both advantages as they come (Burda et al. 2018, section 2.4).
+    """
+
+    def __init__(self, config: TrainConfig):
+        self._config = config
+        self._is_plain = config.mixing == "rnd"
+        self._plain = ReturnScale(discount=config.intrinsic.discount)
+        self._sums = torch.zeros(2, config.n_envs, dtype=torch.float64)  # discounted rewards and bonuses
+        self._rollouts = 0
+        self._variance = 0.0  # of the discounted bonuses, about the mean of their rollout
+        self._unit = 0.0  # the deviation after the first rollouts
+        self.largest = 0.0
+        self._has_gains = False
+        self._best = -torch.inf
+
+    # The bonus --------------------------------------------------------------------------------------------------------
+
+    def intrinsic(self, bonus: Tensor) -> Tensor:
+        """The intrinsic rewards of a rollout, whose statistics are taken in first. Shapes: (T, N) -> (T, N)."""
+        if self._is_plain:
+            self._plain.update(bonus)
+            return self._plain.normalize(bonus)
+        rewards, discount = bonus.double(), self._config.intrinsic.discount
+        if not self._rollouts:  # as if the first rollout had gone on for ever: sums from 0 on would only grow
+            self._sums[1] = rewards.mean() / (1 - discount)
+        sums = self._run(1, rewards, discount, None)
+        variance = max(sums.var(correction=0).item(), (LEAST_SHARE * sums.mean().item()) ** 2)
+        self._rollouts += 1
+        self._variance += (variance - self._variance) / min(self._rollouts, MEMORY)
+        if self._rollouts <= MEMORY:
+            self._unit = self._deviation
+        return bonus / self._deviation if self._variance else bonus
+
+    @property
+    def _deviation(self) -> float:
+        return self._variance**0.5
+
+    # The task ---------------------------------------------------------------------------------------------------------
+
+    def observe(self, rewards: Tensor, ended: Tensor) -> None:
+        """Take in the extrinsic rewards of a rollout, and where episodes ended. Shapes: (T, N) both."""
+        sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
+        self.largest = max(self.largest, sums.abs().max().item())
+        self._has_gains |= bool((rewards > 0).any())
+
+    @property
+    def has_task(self) -> bool:
+        """Whether a reward that is not 0 was met: before it neither policy nor value head learn from rewards."""
+        return self.largest > 0
+
+    def weights(self, deviation: float, returns: Sequence[float]) -> Tensor:
+        """The weights of the extrinsic and the intrinsic advantage, (2,).
+
+        ``deviation`` is the unit of the extrinsic value head, ``returns`` those of the last episodes.
+        """
+        config = self._config
+        task, bonus = config.extrinsic.weight * self.has_task, config.intrinsic.weight * config.explores
+        if not self._is_plain:
+            task /= max(deviation, (SMALLEST_UNIT if self._has_gains else 1.0) * self.largest) if self.has_task else 1.0
+            bonus *= min(1.0, self._deviation / self._unit) if self._unit else 1.0
+            bonus *= self._shortfall(returns)
+        return torch.tensor([task, bonus])
+
+    def _shortfall(self, returns: Sequence[float]) -> float:
+        """0.3 times the share of the last episodes whose return is below 0.8 of the best; 1 while there are only costs."""
+        self._best = max(self._best, *returns, -torch.inf)
+        if not self._has_gains or self._best <= 0:
+            return 1.0
+        near = sum(one >= NEAR_BEST * self._best for one in returns)
+        return BESIDE_GAINS * max(LEAST_WEIGHT, 1 - near / max(len(returns), FEW))
+
+    @property
+    def least_deviation(self) -> float:
+        """What the unit of the extrinsic value head is at least."""
+        return 0.0 if self._is_plain else SMALLEST_UNIT * self.largest
+
+    def _run(self, row: int, rewards: Tensor, discount: float, ended: Tensor | None) -> Tensor:
+        """The discounted sums of every environment over a rollout, from the end of the last one on, (T, N)."""
+        current, sums = self._sums[row], []
+        for t, reward in enumerate(rewards):
+            current = current * discount + reward
+            sums.append(current)
+            if ended is not None:
+                current = torch.where(ended[t], 0.0, current)
+        self._sums[row] = current
+        return torch.stack(sums)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a rollout changes."""
+        return {
+            "plain": self._plain.state_dict(),
+            "sums": self._sums.clone(),
+            "rollouts": self._rollouts,
+            "variance": self._variance,
+            "unit": self._unit,
+            "largest": self.largest,
+            "has_gains": self._has_gains,
+            "best": self._best,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where ``state`` was taken."""
+        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}})
+        self._plain.load_state_dict(state["plain"])
+        self._sums = state["sums"].clone()
+        self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
+        self.largest, self._has_gains, self._best = state["largest"], state["has_gains"], state["best"]
