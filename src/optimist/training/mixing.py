@@ -98,7 +98,7 @@ class Mixing:
         return torch.tensor([task, bonus])
 
     def _shortfall(self, returns: Sequence[float]) -> float:
-        """0.3 times the share of the last episodes whose return is below 0.8 of the best; 1 while there are only costs."""
+        """0.3 times the share of the last episodes below 0.8 of the best one; 1 while there are only costs."""
         self._best = max(self._best, *returns, -torch.inf)
         if not self._has_gains or self._best <= 0:
             return 1.0

@@ -73,7 +73,7 @@ def squared_deviation(predicted: Tensor, aggregate: Aggregate) -> Tensor:
 
 
 def in_form(squares: Tensor, form: BonusForm) -> Tensor:
-    """The bonus made of ``q = x' Sigma^-1 x``: q, its root, or bounded, the root of ``q / (1 + q)``. Shapes: (n,) -> (n,).
+    """The bonus made of ``q = x' Sigma^-1 x``: q itself, its root, or, bounded, the root of ``q / (1 + q)``, (n,).
 
     By Sherman and Morrison ``x' (Sigma + x x')^-1 x = q / (1 + q)``: the square of the width after x itself is counted.
     It lies below 1, keeps the order of q, and is q where q is small.
