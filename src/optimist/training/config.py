@@ -13,7 +13,7 @@ from optimist.checks import (
 )
 from optimist.config import key_values
 
-NetworkName = Literal["auto", "atari", "grid", "mlp"]
+TrunkName = Literal["auto", "atari", "image", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
 
 
@@ -81,12 +81,12 @@ class TrainConfig:
     """Whether advantages of a minibatch are brought to mean 0 and deviation 1."""
     max_gradient_norm: float = 0.0
     """Gradients are scaled down to this norm; 0 leaves them."""
-    network: NetworkName = "auto"
-    """The trunk: atari (the paper's), grid (small convolutions), mlp; auto chooses by the observation's shape."""
+    network: TrunkName = "auto"
+    """The trunk: atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp; auto takes what fits."""
     activation: Activation = "leaky-relu"
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64
-    """Hidden units of the grid and mlp trunks."""
+    """Hidden units of the image, grid and mlp trunks."""
     warm_up_steps: int = 6400
     """Random steps of every environment before training, for the observation statistics of RND and ICM: 50 x 128."""
     checkpoint_every: int = 2_000_000
@@ -101,7 +101,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bonus", "".join(self.bonus.split()))  # "acb * e3b" is "acb*e3b"
         require_seed(self.seed)
-        require_choice("network", self.network, NetworkName)
+        require_choice("network", self.network, TrunkName)
         require_choice("activation", self.activation, Activation)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
         require_counts(self, "warm_up_steps", "threads", "bonus_memory_steps", "unique_states_limit", least=0)

@@ -21,6 +21,7 @@ from optimist.training.runs import checkpoints
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.run import read_config, read_run
 from optimist.training.runs.timer import Timer
+from optimist.training.trunks import plain_shape
 from optimist.training.visits.visit_map import VisitMap
 from optimist.training.visits.visits import newest_frames
 
@@ -126,7 +127,7 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
             first_step=0,
         )
         bonuses, played = bonus.compute(rollout.transitions), rollout.transitions
-    games = []
+    games, shape = [], plain_shape(pool.observation_shape)
     for k in range(n_envs):
         rows = slice(None) if played.valid is None else played.valid[:, k]
         observations, actions, values, rewards, terminated, truncated = (
@@ -134,8 +135,6 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
             for part in (played.next_observations, played.actions, bonuses.double(), rollout.rewards.double(),
                          played.terminated, played.truncated)
         )  # fmt: skip
-        newest = newest_frames(pool.observation_shape, observations)
+        newest = newest_frames(shape, observations)
         games.append(Game(newest, actions, values, rewards, terminated, truncated))
-    return Playback(
-        config.env, config.bonus, trained_steps, pool.observation_shape, tuple(games), trainer.visits.map, layout
-    )
+    return Playback(config.env, config.bonus, trained_steps, shape, tuple(games), trainer.visits.map, layout)

@@ -30,6 +30,7 @@ from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance,
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
+from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
 
 
@@ -69,7 +70,7 @@ class Trainer:
         self.action_generator = seeded_generator(config.seed, "actions")
         self.minibatch_generator = seeded_generator(config.seed, "minibatches")
         self.episodes = Episodes(config.n_envs, success_return=self.environments.success_return)
-        self.visits = Visits(shape, limit_bytes=config.unique_states_limit, total_steps=config.total_steps)
+        self.visits = Visits(plain_shape(shape), limit_bytes=config.unique_states_limit, total_steps=config.total_steps)
         self.timer = Timer()
         self.observations = np.zeros(0)
 
@@ -197,7 +198,7 @@ class Trainer:
         return bonuses.make(
             self.config.bonus,
             seed=self.config.seed,
-            observation_shape=self.environments.observation_shape,
+            observation_shape=plain_shape(self.environments.observation_shape),
             actions=self.environments.actions,
             policy_network=self.agent.policy,
             loss=bonuses.GaussianLoss(gaussian_moments) if isinstance(self.distribution, Gaussian) else None,

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from optimist.training.environments import Grid
 from optimist.training.environments.envpool_pool import ATARI, EnvPool
 
 
@@ -70,7 +71,7 @@ def test_arrays_once_given_never_change():
 def test_minigrid_is_its_image_and_pays_above_zero_at_the_goal_only():
     envs = pool("MiniGrid-Empty-5x5-v0", n_envs=2)
     first = envs.reset(0)
-    assert (envs.observation_shape, envs.observation_dtype) == ((3, 7, 7), np.uint8)
+    assert (envs.observation_shape, envs.observation_dtype) == (Grid((3, 7, 7)), np.uint8)
     assert (first.shape, first.dtype, first.flags.c_contiguous) == ((2, 3, 7, 7), np.uint8, True)
     assert first[0, 0].max() <= 10  # channel 0 holds object types, 0 .. 10
     np.testing.assert_array_equal(first[0, 2], np.zeros((7, 7)))  # channel 2 door states

@@ -15,8 +15,8 @@ from optimist.seeding import split
 from optimist.training.environments.protocol import Step, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
-    observation_reader,
     options_without,
+    policy_reader,
     spread_seeds,
     success_return_of,
 )
@@ -45,7 +45,8 @@ class EnvPool:
     """
 
     def __init__(self, env_id: str, *, n_envs: int, options: Mapping[str, Any]) -> None:
-        key = options.get("observation_key", "image" if env_id.startswith(("MiniGrid-", "BabyAI-")) else None)
+        grid = env_id.startswith(("MiniGrid-", "BabyAI-"))
+        key = options.get("observation_key", "image" if grid else None)
         own = options_without(options, "observation_key")
         with _box_precision_ignored():
             known = envpool.make_spec(env_id).config._asdict()
@@ -53,7 +54,7 @@ class EnvPool:
             atari = ATARI if "stack_num" in known else {}
             self._options = {"num_threads": min(n_envs, os.cpu_count() or 1)} | dict(atari) | own
             spec = envpool.make_spec(env_id, **self._options)
-            self._read = observation_reader(spec.gymnasium_observation_space, key=key)
+            self._read = policy_reader(spec.gymnasium_observation_space, key=key, codes=grid)
             self._write = ActionWriter(spec.gymnasium_action_space)
         self.env_id, self.n_envs = env_id, require_count("n_envs", n_envs)
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype

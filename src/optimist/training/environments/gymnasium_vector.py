@@ -13,8 +13,8 @@ from optimist.seeding import split
 from optimist.training.environments.protocol import Layout, Step, options_refused, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
-    observation_reader,
     options_without,
+    policy_reader,
     spread_seeds,
     success_return_of,
 )
@@ -25,7 +25,8 @@ class GymnasiumVector:
 
     SAME_STEP: the true successor is ``infos["final_obs"]``. DISABLED: ended episodes are reset here, at once.
     NEXT_STEP: the step after an end only resets and ignores its action, which `Step.valid` says. ``observation_key``
-    chooses a key of a Dict. The state of Python environments is not saved: `state_dict` is None.
+    chooses a key of a Dict. Images of MiniGrid are grids of codes, unless one of its RGB wrappers draws them; seen in a
+    `SyncVectorEnv` only. The state of Python environments is not saved: `state_dict` is None.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class GymnasiumVector:
                 "set it to a gymnasium.vector.AutoresetMode, or the true final observations cannot be told"
             )
         self._envs, self._mode = envs, mode
-        self._read = observation_reader(envs.single_observation_space, key=observation_key)
+        self._read = policy_reader(envs.single_observation_space, key=observation_key, codes=_shows_codes(envs))
         self._write = ActionWriter(envs.single_action_space)
         self.n_envs, self.success_return = envs.num_envs, success_return
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
@@ -125,6 +126,18 @@ class FixedLevel(gymnasium.Wrapper):
 
 LETTERS = {"wall": "#", "door": "D", "goal": "G", "lava": "H"}
 """MiniGrid's objects on a `Layout`; keys, balls and boxes are free places."""
+
+
+def _shows_codes(envs: VectorEnv) -> bool:
+    """Whether the images of ``envs`` are MiniGrid's codes: its environment, and no wrapper that draws it in RGB."""
+    env = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
+    if not hasattr(getattr(env, "unwrapped", None), "agent_view_size"):
+        return False
+    while isinstance(env, gymnasium.Wrapper):
+        if type(env).__name__.startswith("RGB"):
+            return False
+        env = env.env
+    return True
 
 
 def _fixed_layout(envs: VectorEnv) -> Layout | None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.observations import ObservationShape
+from optimist.training.trunks import ArrayShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,14 @@ class Environments(Protocol):
         ...
 
     @property
-    def observation_shape(self) -> ObservationShape:
-        """One observation: (C, H, W), (k,), or Discrete(n)."""
+    def observation_shape(self) -> ArrayShape:
+        """One observation: an image (C, H, W), a vector (k,), one of n states Discrete(n), or codes Grid((C, H, W))."""
         ...
 
     @property
     def observation_dtype(self) -> np.dtype:
-        """One of uint8, float32 and int64 (for Discrete)."""
+        """One of uint8, float32 and int64 (for Discrete). Bytes that are no codes are divided by 255 by the networks;
+        floats are read as they are, so give images in about 0 .. 1."""
         ...
 
     @property
