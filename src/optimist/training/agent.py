@@ -2,12 +2,22 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from optimist.bonuses.acb.auxiliary import copied
 from optimist.bonuses.learned.networks import linear
-from optimist.training.config import Activation, TrunkName
-from optimist.training.trunks import ArrayShape, AtariTrunk, Trunk, make_trunk
+from optimist.bonuses.observations import Observations, ObservationShape, take
+from optimist.own import called, errors_of, imported
+from optimist.training.config import Activation
+from optimist.training.trunks import ArrayShape, AtariTrunk, make_trunk, plain_shape, random_observations
+
+Factory = Callable[[ObservationShape, int], nn.Module]
+"""A function of the user's own that makes a network for observations of a shape and a number of outputs."""
+Network = str | nn.Module | Factory
+"""The name of a trunk, ``package.module:factory``, a factory, or a module."""
+FLOATS = np.dtype(np.float32)
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "leaky-relu": nn.LeakyReLU,
@@ -17,16 +27,26 @@ ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
 
 
 class Policy(nn.Module):
-    """Trunk and actor: what ACB differentiates. Shapes: (n, ...) -> (n, outputs), as `distributions` reads them."""
+    """Trunk and actor: what ACB differentiates. Shapes: (n, ...) -> (n, outputs), as `distributions` reads them.
 
-    def __init__(self, trunk: Trunk, actor: nn.Sequential):
+    A trunk gives features (n, width) and the actor reads them. Without an actor the trunk gives a pair instead: the
+    outputs (n, outputs), and the features (n, width) that the critic reads.
+    """
+
+    def __init__(self, trunk: nn.Module, actor: nn.Module | None, width: int):
         super().__init__()
         self.trunk = trunk
         self.actor = actor
+        self.width = width
 
     def forward(self, observations: Tensor) -> Tensor:
         """Logits of discrete actions; means and log deviations of continuous ones."""
-        return self.actor(self.trunk(observations))
+        return self.read(observations)[0]
+
+    def read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
+        found = self.trunk(observations)
+        return found if self.actor is None else (self.actor(found), found)
 
 
 class Agent(nn.Module):
@@ -43,7 +63,7 @@ class Agent(nn.Module):
     def __init__(self, policy: Policy, activation: Callable[[], nn.Module], *, generator: torch.Generator):
         super().__init__()
         self.policy = policy
-        width = policy.trunk.width
+        width = policy.width
         self.critic = nn.Sequential(linear(width, width, generator=generator), activation())
         self.values = linear(width, 2, generator=generator, gain=0.01)
         self.register_buffer("value_mean", torch.zeros(2))
@@ -51,9 +71,9 @@ class Agent(nn.Module):
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """The policy's outputs and both values. Shapes: (n, ...) -> (n, outputs), (n, 2)."""
-        x = self.policy.trunk(observations)
+        outputs, x = self.policy.read(observations)
         heads = self.values(x + self.critic(x))
-        return self.policy.actor(x), torch.addcmul(self.value_mean, heads, self.value_deviation)
+        return outputs, torch.addcmul(self.value_mean, heads, self.value_deviation)
 
     @torch.no_grad()
     def rescale_values(self, mean: Tensor, deviation: Tensor) -> None:
@@ -69,19 +89,85 @@ def make_agent(
     shape: ArrayShape,
     outputs: int,
     *,
-    network: TrunkName,
+    network: Network,
     activation: Activation,
     width: int,
     generator: torch.Generator,
+    dtype: np.dtype = FLOATS,
 ) -> Agent:
-    """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone."""
+    """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone.
+
+    ``dtype`` is that of the observations; a network of the user's own is tried on some before it is taken.
+    """
     act = ACTIVATIONS[activation]
-    trunk = make_trunk(network, shape, act, width, generator=generator)
-    layers = []
-    if isinstance(trunk, AtariTrunk):  # RND's actor has a hidden layer of its own
-        layers = [linear(trunk.width, trunk.width, generator=generator, gain=0.01), act()]
-    actor = nn.Sequential(*layers, linear(trunk.width, outputs, generator=generator, gain=0.01))
-    return Agent(Policy(trunk, actor), act, generator=generator)
+    if not isinstance(network, str) or ":" in network:
+        example = random_observations(shape, dtype, 4, generator=generator)
+        policy = own_policy(network, plain_shape(shape), outputs, example, generator=generator)
+    else:
+        trunk = make_trunk(network, shape, act, width, generator=generator)  # pyrefly: ignore
+        layers = []
+        if isinstance(trunk, AtariTrunk):  # RND's actor has a hidden layer of its own
+            layers = [linear(trunk.width, trunk.width, generator=generator, gain=0.01), act()]
+        layers.append(linear(trunk.width, outputs, generator=generator, gain=0.01))
+        policy = Policy(trunk, nn.Sequential(*layers), trunk.width)
+    return Agent(policy, act, generator=generator)
+
+
+def own_policy(
+    network: Network, shape: ObservationShape, outputs: int, example: Observations, *, generator: torch.Generator
+) -> Policy:
+    """The policy of a network of the user's own: a module (which is copied), its factory, or that factory's name.
+
+    ``factory(observation_shape, outputs)`` gives a module that reads a batch of raw observations: bytes as bytes,
+    states as integers, a Dict as a dictionary. It returns features (n, width), to which an actor is added, or a pair:
+    outputs (n, outputs), features (n, width). What it draws from PyTorch's global generator depends on ``generator``.
+    """
+    what = f"your network {network!r}" if isinstance(network, str) else "your network"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        if isinstance(network, nn.Module):
+            module = copied(network)
+        else:
+            factory = imported(network) if isinstance(network, str) else network
+            module = called(factory, shape, outputs, settings={}, what=what)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{what} must be a torch.nn.Module, or a function that returns one, got {module!r}")
+        with errors_of(what), torch.no_grad():
+            answer, some = module(example), module(take(example, slice(2)))
+    features = require_features(what, answer, outputs)
+    if not torch.allclose(features[:2], require_features(what, some, outputs), rtol=1e-3, atol=1e-5):
+        raise ValueError(
+            f"{what} must read an observation alike whatever else is in its batch, and alike every time, got other "
+            "features for two observations alone than among four: use no batch normalization and no dropout"
+        )
+    width = features.shape[1]
+    if not isinstance(answer, Tensor):
+        return Policy(module, None, width)
+    return Policy(module, nn.Sequential(linear(width, outputs, generator=generator, gain=0.01)), width)
+
+
+def require_features(what: str, answer: object, outputs: int) -> Tensor:
+    """The features in the answer of a user's network to n observations, or an error that says what it must give."""
+    parts = (answer,) if isinstance(answer, Tensor) else answer
+    good = isinstance(parts, tuple) and 1 <= len(parts) <= 2 and all(isinstance(part, Tensor) for part in parts)
+    if good:
+        good = all(part.ndim == 2 and part.is_floating_point() and part.shape[1] for part in parts)
+        good = good and len({len(part) for part in parts}) == 1 and (len(parts) == 1 or parts[0].shape[1] == outputs)
+    if not good:
+        raise ValueError(
+            f"{what} must give features, floats of shape (n, width), for n observations, or a pair: outputs (n, "
+            f"{outputs}) and features (n, width); got {described(answer)}"
+        )
+    return parts[-1]
+
+
+def described(answer: object) -> str:
+    """What a network returned, in words."""
+    if isinstance(answer, Tensor):
+        return f"{answer.dtype} of shape {tuple(answer.shape)}"
+    if isinstance(answer, tuple | list):
+        return f"a {type(answer).__name__} of {', '.join(described(part) for part in answer) or 'nothing'}"
+    return type(answer).__name__
 
 
 def chosen_device(name: str) -> torch.device:

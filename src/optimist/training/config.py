@@ -1,7 +1,7 @@
 """`TrainConfig`: every choice of a training run and its default, which are those of RND on Atari."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from optimist.checks import (
     require_choice,
@@ -81,8 +81,9 @@ class TrainConfig:
     """Whether advantages of a minibatch are brought to mean 0 and deviation 1."""
     max_gradient_norm: float = 0.0
     """Gradients are scaled down to this norm; 0 leaves them."""
-    network: TrunkName = "auto"
-    """The trunk: atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp; auto takes what fits."""
+    network: str = "auto"
+    """atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp; auto takes what fits. Or your own as
+    package.module:factory, called with the shape of an observation and the number of outputs."""
     activation: Activation = "leaky-relu"
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64
@@ -101,7 +102,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bonus", "".join(self.bonus.split()))  # "acb * e3b" is "acb*e3b"
         require_seed(self.seed)
-        require_choice("network", self.network, TrunkName)
+        if ":" not in self.network:
+            require_choice("network", self.network, (*get_args(TrunkName), "package.module:factory"))
         require_choice("activation", self.activation, Activation)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
         require_counts(self, "warm_up_steps", "threads", "bonus_memory_steps", "unique_states_limit", least=0)

@@ -23,7 +23,7 @@ from optimist.config import key_values
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.agent import Agent, chosen_device, make_agent
+from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, Gaussian, distribution_of, gaussian_moments
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
@@ -37,10 +37,11 @@ from optimist.training.visits.visits import Visits
 class Trainer:
     """Everything that a run is: agent, bonus, environments, normalizers, random streams. `iterate` moves it on.
 
+    ``network``, a module or a factory of one, takes the place of the configuration's.
     Paper: Algorithm 2 for the bonus, section 5 and Appendix A.2 for PPO; RND, sections 2.2 to 2.4.
     """
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, *, network: nn.Module | Factory | None = None):
         self.config = config
         self.step = 0
         self.rewarded = False
@@ -59,10 +60,11 @@ class Trainer:
         self.agent = make_agent(
             shape,
             self.distribution.outputs,
-            network=config.network,
+            network=config.network if network is None else network,
             activation=config.activation,
             width=config.width,
             generator=seeded_generator(config.seed, "agent"),
+            dtype=self.environments.observation_dtype,
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -170,6 +171,16 @@ def make_trunk(name: TrunkName, shape: ArrayShape, activation: Act, width: int, 
 def raw_sizes(shape: ArrayShape) -> tuple[int, ...]:
     """The axes of one observation as it comes; a state has none."""
     return () if isinstance(shape, Discrete) else plain_shape(shape)  # pyrefly: ignore
+
+
+def random_observations(shape: ArrayShape, dtype: np.dtype, n: int, *, generator: torch.Generator) -> Tensor:
+    """``n`` observations of ``shape`` that no environment gave: states, codes, bytes, or floats in 0 .. 1."""
+    if isinstance(shape, Discrete):
+        return torch.randint(shape.n, (n,), generator=generator)
+    if dtype == np.uint8:
+        most = GRID_CODES if isinstance(shape, Grid) else 256
+        return torch.randint(most, (n, *raw_sizes(shape)), generator=generator, dtype=torch.uint8)
+    return torch.rand((n, *raw_sizes(shape)), generator=generator)
 
 
 def fitting_trunk(shape: ArrayShape) -> TrunkName:
