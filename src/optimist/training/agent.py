@@ -11,7 +11,7 @@ from optimist.bonuses.learned.networks import linear
 from optimist.bonuses.observations import Observations, ObservationShape, take
 from optimist.own import called, errors_of, imported
 from optimist.training.config import Activation
-from optimist.training.trunks import ArrayShape, AtariTrunk, make_trunk, plain_shape, random_observations
+from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
 
 Factory = Callable[[ObservationShape, int], nn.Module]
 """A function of the user's own that makes a network for observations of a shape and a number of outputs."""
@@ -39,11 +39,11 @@ class Policy(nn.Module):
         self.actor = actor
         self.width = width
 
-    def forward(self, observations: Tensor) -> Tensor:
+    def forward(self, observations: Observations) -> Tensor:
         """Logits of discrete actions; means and log deviations of continuous ones."""
         return self.read(observations)[0]
 
-    def read(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def read(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
         found = self.trunk(observations)
         return found if self.actor is None else (self.actor(found), found)
@@ -69,7 +69,7 @@ class Agent(nn.Module):
         self.register_buffer("value_mean", torch.zeros(2))
         self.register_buffer("value_deviation", torch.ones(2))
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The policy's outputs and both values. Shapes: (n, ...) -> (n, outputs), (n, 2)."""
         outputs, x = self.policy.read(observations)
         heads = self.values(x + self.critic(x))
@@ -86,14 +86,14 @@ class Agent(nn.Module):
 
 
 def make_agent(
-    shape: ArrayShape,
+    shape: Shape,
     outputs: int,
     *,
     network: Network,
     activation: Activation,
     width: int,
     generator: torch.Generator,
-    dtype: np.dtype = FLOATS,
+    dtype: Dtype = FLOATS,
 ) -> Agent:
     """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone.
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from optimist.bonuses.checkpointing import (
     require_same_layout,
     seeded_generator,
 )
+from optimist.bonuses.observations import flatten_time, take
 from optimist.bonuses.protocol import Bonus, Transitions
 from optimist.bonuses.scaling import ReturnScale
 from optimist.config import key_values
@@ -25,7 +25,7 @@ from optimist.training import environments
 from optimist.training.advantages import advantages
 from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
-from optimist.training.distributions import Distribution, Gaussian, distribution_of, gaussian_moments
+from optimist.training.distributions import Distribution, distribution_of, feature_loss
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
@@ -203,7 +203,7 @@ class Trainer:
             observation_shape=plain_shape(self.environments.observation_shape),
             actions=self.environments.actions,
             policy_network=self.agent.policy,
-            loss=bonuses.GaussianLoss(gaussian_moments) if isinstance(self.distribution, Gaussian) else None,
+            loss=feature_loss(self.distribution),
             **key_values("bonus_options", self.config.bonus_options),
         )
 
@@ -243,7 +243,7 @@ class Trainer:
         weights = torch.tensor([config.extrinsic.weight * self.rewarded, config.intrinsic.weight * config.explores])
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
-            transitions.observations.flatten(0, 1)[rows],  # pyrefly: ignore
+            take(flatten_time(transitions.observations), rows),
             transitions.actions.flatten(0, 1)[rows],
             rollout.log_probabilities.flatten()[rows],
             (gains @ weights).flatten()[rows],
@@ -274,8 +274,7 @@ class Trainer:
         """The transitions where the bonus reads them: beside the policy if it is a feature of it, else on the CPU."""
         if self.device.type == "cpu" or self.bonus is None or not self.bonus.reads_policy:
             return transitions
-        moved = {name: part.to(self.device) for name, part in vars(transitions).items() if isinstance(part, Tensor)}
-        return replace(transitions, **moved)
+        return transitions.mapped(lambda part: part.to(self.device))
 
     def _require_finite(self, values: Tensor, name: str) -> None:
         if not bool(torch.isfinite(values).all()):

@@ -1,7 +1,7 @@
 """Trunks: what a policy reads observations with. Each kind of observation has one, and none is blind to its kind."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.learned.networks import CONVOLUTIONS, convolution, linear
-from optimist.bonuses.observations import SMALLEST_IMAGE, Discrete
+from optimist.bonuses.observations import SMALLEST_IMAGE, Discrete, Observations, ObservationShape
 from optimist.training.config import TrunkName
 
 GRID_CODES = 11
 """MiniGrid's cells hold codes 0 .. 10 (kind), 0 .. 5 (color), 0 .. 3 (state)."""
 SMALLEST_PICTURE = 8
 """The least side of an image that is read by convolutions; a smaller one is a vector."""
+LEAST_SIDES = {"atari": SMALLEST_IMAGE, "image": SMALLEST_PICTURE, "grid": 3}
+"""The least side of what each trunk of images reads."""
 LARGEST_SIDE = 128
 """Longer sides of an image are averaged down to at most this: the first linear layer would have millions of weights."""
 SMALL_CONVOLUTIONS = {16: ((32, 4, 2), (64, 3, 2), (64, 3, 1)), SMALLEST_PICTURE: ((32, 3, 1), (64, 3, 1))}
@@ -33,10 +35,16 @@ class Grid:
 
 ArrayShape = tuple[int, ...] | Discrete | Grid
 """One observation that is one array: (C, H, W) an image, any other tuple a vector, one of n states, or codes."""
+Shape = ArrayShape | Mapping[str, ArrayShape]
+"""One observation: an array, or a Dict of arrays."""
+Dtype = np.dtype | Mapping[str, np.dtype]
+"""The type of its numbers, or of each array of a Dict."""
 
 
-def plain_shape(shape: ArrayShape) -> tuple[int, ...] | Discrete:
+def plain_shape(shape: Shape) -> ObservationShape:
     """The shape as bonuses are told it: of codes the sizes alone."""
+    if isinstance(shape, Mapping):
+        return {name: plain_shape(part) for name, part in shape.items()}  # pyrefly: ignore
     return shape.shape if isinstance(shape, Grid) else shape
 
 
@@ -147,34 +155,80 @@ class MLPTrunk(nn.Module):
         return x.reshape(len(x), -1)
 
 
-Trunk = AtariTrunk | ImageTrunk | GridTrunk | MLPTrunk
+class DictTrunk(nn.Module):
+    """A trunk for each key of a Dict, side by side into one layer, which is where they meet.
+
+    Shapes: {key: (n, ...)} -> (n, width).
+    """
+
+    def __init__(self, trunks: Mapping[str, "Trunk"], width: int, activation: Act, *, generator: torch.Generator):
+        super().__init__()
+        self.width = width
+        self.keys = tuple(trunks)
+        self.trunks = nn.ModuleList(trunks.values())  # a ModuleDict refuses keys with dots
+        both = sum(trunk.width for trunk in trunks.values())
+        self.joint = nn.Sequential(linear(both, width, generator=generator), activation())
+
+    def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Features of the arrays together."""
+        read = [trunk(observations[key]) for key, trunk in zip(self.keys, self.trunks, strict=True)]
+        return self.joint(torch.cat(read, dim=1))
 
 
-def make_trunk(name: TrunkName, shape: ArrayShape, activation: Act, width: int, *, generator: torch.Generator) -> Trunk:
-    """The trunk called ``name`` for observations of ``shape``, "auto" being the one that fits them."""
+Trunk = AtariTrunk | ImageTrunk | GridTrunk | MLPTrunk | DictTrunk
+
+
+def make_trunk(name: TrunkName, shape: Shape, activation: Act, width: int, *, generator: torch.Generator) -> Trunk:
+    """The trunk called ``name`` for observations of ``shape``, "auto" being the one that fits them.
+
+    Of a Dict, a name other than "mlp" is for the arrays that it can read; the others are read as by "auto".
+    """
+    if isinstance(shape, Mapping):
+        names = {key: name if name == "mlp" or reads(name, part) else "auto" for key, part in shape.items()}
+        if name not in ("auto", "mlp", *names.values()):
+            raise ValueError(f"network {name!r} can read none of the arrays {dict(shape)}: use --network auto")
+        trunks = {
+            key: make_trunk(names[key], part, activation, width, generator=generator)  # pyrefly: ignore
+            for key, part in shape.items()
+        }
+        return DictTrunk(trunks, width, activation, generator=generator)
     chosen = fitting_trunk(shape) if name == "auto" else name
     if chosen == "mlp":
         return MLPTrunk(shape, width, activation, generator=generator)
-    sizes = plain_shape(shape)
-    least = {"atari": SMALLEST_IMAGE, "image": SMALLEST_PICTURE, "grid": 3}[chosen]
-    if isinstance(sizes, Discrete) or len(sizes) != 3 or min(sizes[1:]) < least:
+    if not reads(chosen, shape):
+        least = LEAST_SIDES[chosen]
         raise ValueError(
             f"network {chosen!r} reads images (C, H, W) of at least {least} x {least}, got observations {shape}: "
             "use --network mlp, or auto"
         )
+    sizes = raw_sizes(shape)
     if chosen == "atari":
         return AtariTrunk(sizes, activation, generator=generator)
     kind = GridTrunk if chosen == "grid" else ImageTrunk
     return kind(sizes, width, activation, generator=generator)
 
 
+def reads(name: str, shape: ArrayShape) -> bool:
+    """Whether the trunk called ``name``, one of images, can read observations of ``shape``."""
+    sizes = raw_sizes(shape)
+    return name in LEAST_SIDES and len(sizes) == 3 and min(sizes[1:]) >= LEAST_SIDES[name]
+
+
 def raw_sizes(shape: ArrayShape) -> tuple[int, ...]:
     """The axes of one observation as it comes; a state has none."""
-    return () if isinstance(shape, Discrete) else plain_shape(shape)  # pyrefly: ignore
+    if isinstance(shape, Discrete):
+        return ()
+    return shape.shape if isinstance(shape, Grid) else shape
 
 
-def random_observations(shape: ArrayShape, dtype: np.dtype, n: int, *, generator: torch.Generator) -> Tensor:
+def random_observations(shape: Shape, dtype: Dtype, n: int, *, generator: torch.Generator) -> Observations:
     """``n`` observations of ``shape`` that no environment gave: states, codes, bytes, or floats in 0 .. 1."""
+    if isinstance(shape, Mapping):
+        types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(shape, dtype)
+        return {
+            key: random_observations(part, types[key], n, generator=generator)  # pyrefly: ignore
+            for key, part in shape.items()
+        }
     if isinstance(shape, Discrete):
         return torch.randint(shape.n, (n,), generator=generator)
     if dtype == np.uint8:
@@ -186,10 +240,8 @@ def random_observations(shape: ArrayShape, dtype: np.dtype, n: int, *, generator
 def fitting_trunk(shape: ArrayShape) -> TrunkName:
     """The trunk that fits observations of ``shape``: codes, large and small images, everything else."""
     if isinstance(shape, Grid):
-        return "grid" if min(shape.shape[1:]) >= 3 else "mlp"
-    if isinstance(shape, Discrete) or len(shape) != 3 or min(shape[1:]) < SMALLEST_PICTURE:
-        return "mlp"
-    return "atari" if min(shape[1:]) >= SMALLEST_IMAGE else "image"
+        return "grid" if reads("grid", shape) else "mlp"
+    return "atari" if reads("atari", shape) else "image" if reads("image", shape) else "mlp"
 
 
 def convolutions(

@@ -158,7 +158,7 @@ SEEN = {
 def test_networks_see_what_they_are_given(name):
     """Features of order one that differ from state to state, and a bonus that does: neither blind nor swamped."""
     space, sample, kind = SEEN[name]
-    read = policy_reader(space, key=None, codes=False)
+    read = policy_reader(space, keys=None, codes=False)
     raw = sample(np.random.default_rng(0))
     given = read(raw)
     assert (given.dtype, given.shape) == (read.dtype, (8, *(() if isinstance(space, DiscreteSpace) else read.shape)))

@@ -21,6 +21,7 @@ from optimist.training.environments.gymnasium_vector import (
     registered_ids,
 )
 from optimist.training.environments.protocol import Environments, options_refused, require_environments
+from optimist.training.environments.spaces import options_without
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
@@ -40,7 +41,8 @@ def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -
     - ``package.module:function``: imports your module and calls ``function(n_envs, **options)``, which returns
       `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
 
-    ``options`` go to whoever makes the environments; an unknown one is an error there.
+    ``options`` go to whoever makes the environments; an unknown one is an error there. ``observation_key`` does not: it
+    says which keys of a Dict are read, ``image`` or ``position,velocity``; all of them without it, of MiniGrid image.
     """
     require_count("n_envs", n_envs)
     source, _, name = env_id.rpartition(":")
@@ -85,8 +87,16 @@ def _gymnasium(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environm
 
 
 def _yours(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
-    made = called(imported(env_id), n_envs, settings=options, what=env_id)
-    return require_environments(GymnasiumVector(made) if isinstance(made, VectorEnv) else made, env_id, n_envs)
+    keys = options.get("observation_key")
+    made = called(imported(env_id), n_envs, settings=options_without(options, "observation_key"), what=env_id)
+    if isinstance(made, VectorEnv):
+        made = GymnasiumVector(made, observation_key=keys)
+    elif keys is not None:
+        raise ValueError(
+            f"observation_key={keys!r} chooses from the Dict of a gymnasium.vector.VectorEnv, and {env_id} returns "
+            f"{type(made).__name__}: choose there what it observes"
+        )
+    return require_environments(made, env_id, n_envs)
 
 
 def _unknown(env_id: str) -> ValueError:

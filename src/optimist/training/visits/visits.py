@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from optimist.bonuses.observations import Image, ObservationShape, parts_of
+from optimist.bonuses.observations import (
+    Image,
+    ObservationShape,
+    flatten_time,
+    map_observations,
+    named,
+    parts_of,
+    unnamed,
+)
 from optimist.bonuses.transitions import Transitions
 from optimist.training.visits.unique_states import UniqueStates, fingerprints
 from optimist.training.visits.visit_map import PARTS, VisitMap
@@ -27,9 +35,9 @@ class Visits:
     def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
         """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N)."""
         valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
-        stacks: np.ndarray = transitions.observations.flatten(0, 1).numpy()[valid]  # pyrefly: ignore
-        self.stacks.add(fingerprints(stacks))
-        self.states.add(fingerprints(newest_frames(self._shape, stacks)))
+        seen = map_observations(lambda rows: rows.numpy()[valid], flatten_time(transitions.observations))
+        self.stacks.add(fingerprints(_side_by_side(seen)))
+        self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen))))
         if places is not None:
             self.map.add(step, places.reshape(-1, 2)[valid], bonuses.flatten().numpy()[valid])
 
@@ -49,7 +57,19 @@ class Visits:
         self.map.load_state_dict(state["map"])
 
 
-def newest_frames(shape: ObservationShape, observations: np.ndarray) -> np.ndarray:
-    """The newest frame of stacked images; other observations as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
-    part = next(iter(parts_of(shape, channels="newest").values()))
-    return np.ascontiguousarray(observations[:, -part.channels :]) if isinstance(part, Image) else observations
+def newest_frames(shape: ObservationShape, observations: Any) -> Any:
+    """The newest frames of stacked images; other arrays of a Dict as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
+    parts = parts_of(shape, channels="newest")
+    newest = {
+        name: np.ascontiguousarray(rows[:, -part.channels :]) if isinstance(part := parts[name], Image) else rows
+        for name, rows in named(observations).items()
+    }
+    return unnamed(newest, like=shape)  # pyrefly: ignore
+
+
+def _side_by_side(observations: Any) -> np.ndarray:
+    """The array of the observations; of a Dict, the bytes of its arrays in one row per state. -0.0 and 0.0 are one."""
+    if not isinstance(observations, Mapping):
+        return observations
+    rows = [np.ascontiguousarray(part + part.dtype.type(0)).reshape(len(part), -1) for part in observations.values()]
+    return np.concatenate([row.view(np.uint8) for row in rows], axis=1)
