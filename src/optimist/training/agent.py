@@ -11,6 +11,7 @@ from optimist.bonuses.learned.networks import linear
 from optimist.bonuses.observations import Observations, ObservationShape, take
 from optimist.own import called, errors_of, imported
 from optimist.training.config import Activation
+from optimist.training.normalizer import Normalizer, make_normalizer
 from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
 
 Factory = Callable[[ObservationShape, int], nn.Module]
@@ -30,11 +31,12 @@ class Policy(nn.Module):
     """Trunk and actor: what ACB differentiates. Shapes: (n, ...) -> (n, outputs), as `distributions` reads them.
 
     A trunk gives features (n, width) and the actor reads them. Without an actor the trunk gives a pair instead: the
-    outputs (n, outputs), and the features (n, width) that the critic reads.
+    outputs (n, outputs), and the features (n, width) that the critic reads. A ``normalizer`` reads observations first.
     """
 
     def __init__(self, trunk: nn.Module, actor: nn.Module | None, width: int):
         super().__init__()
+        self.normalizer: Normalizer | None = None
         self.trunk = trunk
         self.actor = actor
         self.width = width
@@ -45,7 +47,7 @@ class Policy(nn.Module):
 
     def read(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
-        found = self.trunk(observations)
+        found = self.trunk(observations if self.normalizer is None else self.normalizer(observations))
         return found if self.actor is None else (self.actor(found), found)
 
 
@@ -94,10 +96,12 @@ def make_agent(
     width: int,
     generator: torch.Generator,
     dtype: Dtype = FLOATS,
+    normalize: bool = False,
 ) -> Agent:
     """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone.
 
-    ``dtype`` is that of the observations; a network of the user's own is tried on some before it is taken.
+    ``dtype`` is that of the observations; a network of the user's own is tried on some before it is taken. With
+    ``normalize`` the policy reads vectors through a `Normalizer`.
     """
     act = ACTIVATIONS[activation]
     if not isinstance(network, str) or ":" in network:
@@ -110,6 +114,7 @@ def make_agent(
             layers = [linear(trunk.width, trunk.width, generator=generator, gain=0.01), act()]
         layers.append(linear(trunk.width, outputs, generator=generator, gain=0.01))
         policy = Policy(trunk, nn.Sequential(*layers), trunk.width)
+    policy.normalizer = make_normalizer(shape) if normalize else None
     return Agent(policy, act, generator=generator)
 
 

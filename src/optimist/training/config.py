@@ -45,6 +45,8 @@ class TrainConfig:
     """The run ends when this share of the last 100 episodes succeeded; 0 plays all steps. Ours."""
     env_options: tuple[str, ...] = ()
     """Options of the environment, key=value each."""
+    frame_stack: int = 1
+    """Observations that are read as one by the policy and the bonus, the newest last. EnvPool's Atari has 4 already."""
     bonus_options: tuple[str, ...] = ()
     """Settings of the bonus, key=value each, e.g. preset=paper ensemble_size=64."""
     extrinsic: Signal = Signal(weight=2.0, discount=0.999, episodic=True)
@@ -88,8 +90,10 @@ class TrainConfig:
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64
     """Hidden units of the image, grid and mlp trunks."""
+    normalize_observations: bool = False
+    """Whether the policy reads vectors in units of their running mean and deviation; images, codes and states never."""
     warm_up_steps: int = 6400
-    """Random steps of every environment before training, for the observation statistics of RND and ICM: 50 x 128."""
+    """Random steps of every environment before training, for observation statistics (RND's and ICM's): 50 x 128."""
     checkpoint_every: int = 2_000_000
     """Steps between checkpoints."""
     unique_states_limit: int = 512 * 2**20
@@ -106,6 +110,7 @@ class TrainConfig:
             require_choice("network", self.network, (*get_args(TrunkName), "package.module:factory"))
         require_choice("activation", self.activation, Activation)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
+        require_counts(self, "frame_stack")
         require_counts(self, "warm_up_steps", "threads", "bonus_memory_steps", "unique_states_limit", least=0)
         require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)

@@ -143,7 +143,7 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
             for part in (seen, played.actions, bonuses.double(), rollout.rewards.double(), played.terminated,
                          played.truncated)
         )  # fmt: skip
-        newest = newest_frames(shape, observations)
+        newest = newest_frames(shape, observations, config.frame_stack)
         games.append(Game(newest, actions, values, rewards, terminated, truncated))
     return Playback(config.env, config.bonus, trained_steps, shape, tuple(games), trainer.visits.map, layout)
 

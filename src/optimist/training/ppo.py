@@ -1,7 +1,7 @@
 """PPO with an exploration bonus: two reward signals, two value heads, one loop that reads from top to bottom."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,10 @@ class Trainer:
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = chosen_device(config.device)
         self.environments = environments.make(
-            config.env, n_envs=config.n_envs, options=key_values("env_options", config.env_options)
+            config.env,
+            n_envs=config.n_envs,
+            options=key_values("env_options", config.env_options),
+            frame_stack=config.frame_stack,
         )
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
@@ -65,6 +68,7 @@ class Trainer:
             width=config.width,
             generator=seeded_generator(config.seed, "agent"),
             dtype=self.environments.observation_dtype,
+            normalize=config.normalize_observations,
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
@@ -72,14 +76,25 @@ class Trainer:
         self.action_generator = seeded_generator(config.seed, "actions")
         self.minibatch_generator = seeded_generator(config.seed, "minibatches")
         self.episodes = Episodes(config.n_envs, success_return=self.environments.success_return)
-        self.visits = Visits(plain_shape(shape), limit_bytes=config.unique_states_limit, total_steps=config.total_steps)
+        self.visits = Visits(
+            plain_shape(shape),
+            limit_bytes=config.unique_states_limit,
+            total_steps=config.total_steps,
+            frames=config.frame_stack,
+        )
         self.timer = Timer()
         self.observations = np.zeros(0)
 
     def start(self) -> None:
-        """Warm up the bonus by random play if it asks for that, then start the environments."""
+        """Play at random for the statistics of a normalizer and of the bonus, then start the environments."""
+        if self.agent.policy.normalizer is not None:
+            for transitions in self._random_play():
+                self.agent.policy.normalizer.update(transitions)
+            if self.bonus is not None:  # made anew, since it may copy the policy: with these statistics
+                self.bonus = self._make_bonus()
         if self.bonus is not None and self.bonus.needs_warm_up:
-            self._warm_up(self.bonus)
+            for transitions in self._random_play():
+                self.bonus.warm_up(transitions)
         self.observations = self.environments.reset(self._environment_seed())
 
     def iterate(self, *, cut: bool = False) -> dict[str, float]:
@@ -121,6 +136,8 @@ class Trainer:
                 dim=-1,
             )
             losses = self._update_agent(self._batch(rollout, gains))
+            if self.agent.policy.normalizer is not None:
+                self.agent.policy.normalizer.update(rollout.transitions)
         with timer.time("bonus"):
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
 
@@ -207,8 +224,8 @@ class Trainer:
             **key_values("bonus_options", self.config.bonus_options),
         )
 
-    def _warm_up(self, bonus: Bonus) -> None:
-        """Show the bonus uniformly random play, rollout by rollout, from a stream of its own."""
+    def _random_play(self) -> Iterator[Transitions]:
+        """Uniformly random play, rollout by rollout, from a stream of its own."""
         generator = seeded_generator(self.config.seed, "warm-up")
         observations = self.environments.reset(stream_seed(self.config.seed, "warm-up environments"))
         for played in range(0, self.config.warm_up_steps, self.config.steps):
@@ -216,7 +233,7 @@ class Trainer:
             transitions, observations = random_play(
                 self.environments, observations, steps=steps, distribution=self.distribution, generator=generator
             )
-            bonus.warm_up(transitions)
+            yield transitions
 
     def _advantages(self, rollout: Rollout, rewards: Tensor, signal: Signal, *, head: int) -> Tensor:
         next_values = rollout.successor_values if signal.episodic else rollout.next_values

@@ -13,6 +13,7 @@ from optimist.checks import require_count
 from optimist.own import called, imported
 from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
+from optimist.training.environments.frame_stack import FrameStack
 from optimist.training.environments.frozen_lake import MAPS, FrozenLake
 from optimist.training.environments.gymnasium_vector import (
     GymnasiumVector,
@@ -31,7 +32,7 @@ open on a wall of the next room (EnvPool 1.2.5: 26 % in N2-S4, 36 % in N4-S5, 14
 OURS = ("DeepSea-30", "CombinationLock", *MAPS)
 
 
-def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -> Environments:
+def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1) -> Environments:
     """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
     - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorized.
@@ -43,7 +44,13 @@ def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -
 
     ``options`` go to whoever makes the environments; an unknown one is an error there. ``observation_key`` does not: it
     says which keys of a Dict are read, ``image`` or ``position,velocity``; all of them without it, of MiniGrid image.
+    ``frame_stack`` above 1 makes the last so many observations one: see `FrameStack`.
     """
+    made = _made(env_id, n_envs, options)
+    return made if frame_stack == 1 else FrameStack(made, frame_stack)
+
+
+def _made(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
     require_count("n_envs", n_envs)
     source, _, name = env_id.rpartition(":")
     if source == "envpool":

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from optimist.bonuses.observations import (
+    Discrete,
     Image,
     ObservationShape,
     flatten_time,
@@ -26,8 +27,8 @@ class Visits:
     Paper: section 4, unique states by a hash.
     """
 
-    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int):
-        self._shape = shape
+    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int, frames: int = 1):
+        self._shape, self._frames = shape, frames
         self.states = UniqueStates(limit_bytes // 2)
         self.stacks = UniqueStates(limit_bytes // 2)
         self.map = VisitMap(-(-total_steps // PARTS))
@@ -37,7 +38,7 @@ class Visits:
         valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
         seen = map_observations(lambda rows: rows.numpy()[valid], flatten_time(transitions.observations))
         self.stacks.add(fingerprints(_side_by_side(seen)))
-        self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen))))
+        self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen, self._frames))))
         if places is not None:
             self.map.add(step, places.reshape(-1, 2)[valid], bonuses.flatten().numpy()[valid])
 
@@ -57,14 +58,19 @@ class Visits:
         self.map.load_state_dict(state["map"])
 
 
-def newest_frames(shape: ObservationShape, observations: Any) -> Any:
-    """The newest frames of stacked images; other arrays of a Dict as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
-    parts = parts_of(shape, channels="newest")
-    newest = {
-        name: np.ascontiguousarray(rows[:, -part.channels :]) if isinstance(part := parts[name], Image) else rows
-        for name, rows in named(observations).items()
-    }
-    return unnamed(newest, like=shape)  # pyrefly: ignore
+def newest_frames(shape: ObservationShape, observations: Any, frames: int = 1) -> Any:
+    """The newest of ``frames`` stacked observations, and of an image its newest frame; other arrays as they are.
+
+    Shapes: (n, C, ...) -> (n, c, ...); of a Dict each array.
+    """
+    parts, newest = parts_of(shape, channels="newest"), {}
+    for name, rows in named(observations).items():
+        part = parts[name]
+        one = rows[:, -part.channels :] if isinstance(part, Image) else rows
+        if frames > 1 and not isinstance(part, Discrete):
+            one = rows[:, -(rows.shape[1] // frames) :]
+        newest[name] = np.ascontiguousarray(one)
+    return unnamed(newest, like=shape)
 
 
 def _side_by_side(observations: Any) -> np.ndarray:
