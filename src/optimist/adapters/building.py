@@ -11,9 +11,10 @@ from optimist.bonuses.actions import Actions
 from optimist.bonuses.checkpointing import seeded_generator
 from optimist.bonuses.features import Loss
 from optimist.bonuses.learned.networks import linear
-from optimist.bonuses.observations import ObservationShape
+from optimist.bonuses.observations import Discrete, ObservationShape
 from optimist.bonuses.protocol import Bonus, require_bonus
-from optimist.training.agent import AtariTrunk, GridTrunk, MLPTrunk, make_agent
+from optimist.training.agent import make_agent
+from optimist.training.trunks import SMALLEST_PICTURE, Grid, Trunk
 
 LOGITS = 16
 """Outputs of a random network. Nothing acts by them, so they need not be as many as actions."""
@@ -27,7 +28,7 @@ class RandomPolicy(nn.Module):
     Shapes: {key: (n, ...)} -> (n, 16).
     """
 
-    def __init__(self, trunks: Mapping[str, AtariTrunk | GridTrunk | MLPTrunk], *, generator: torch.Generator):
+    def __init__(self, trunks: Mapping[str, Trunk], *, generator: torch.Generator):
         super().__init__()
         self.keys = tuple(trunks)
         self.trunks = nn.ModuleList(trunks.values())  # a ModuleDict refuses keys with dots
@@ -85,5 +86,8 @@ def missing_host(host: str, *, extra: str) -> ModuleNotFoundError:
     return ModuleNotFoundError(f"this adapter needs {host}: pip install 'optimist[{extra}]'", name=host)
 
 
-def _policy(shape: ObservationShape, generator: torch.Generator) -> Any:
+def _policy(shape: Any, generator: torch.Generator) -> Any:
+    """A policy for one array. An image of fewer than 8 x 8 pixels can only be codes, as MiniGrid's view of 7 x 7."""
+    if not isinstance(shape, Discrete) and len(shape) == 3 and 3 <= min(shape[1:]) <= max(shape[1:]) < SMALLEST_PICTURE:
+        shape = Grid(tuple(shape))
     return make_agent(shape, LOGITS, network="auto", activation="leaky-relu", width=WIDTH, generator=generator).policy

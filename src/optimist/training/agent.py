@@ -2,116 +2,53 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from optimist.bonuses.learned.networks import CONVOLUTIONS, convolution, linear
-from optimist.bonuses.observations import SMALLEST_IMAGE, Discrete, ObservationShape
-from optimist.training.config import Activation, NetworkName
+from optimist.bonuses.acb.auxiliary import copied
+from optimist.bonuses.learned.networks import linear
+from optimist.bonuses.observations import Observations, ObservationShape, take
+from optimist.own import called, errors_of, imported
+from optimist.training.config import Activation
+from optimist.training.normalizer import Normalizer, make_normalizer
+from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
+
+Factory = Callable[[ObservationShape, int], nn.Module]
+"""A function of the user's own that makes a network for observations of a shape and a number of outputs."""
+Network = str | nn.Module | Factory
+"""The name of a trunk, ``package.module:factory``, a factory, or a module."""
+FLOATS = np.dtype(np.float32)
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "leaky-relu": nn.LeakyReLU,
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
 }
-GRID_CODES = 11
-"""MiniGrid's cells hold codes 0 .. 10 (kind), 0 .. 5 (color), 0 .. 3 (state)."""
-
-
-class AtariTrunk(nn.Module):
-    """Convolutions 32 8x8/4, 64 4x4/2, 64 3x3/1, then 256 and 448 units.
-
-    Shapes: (n, C, H, W), 0 .. 255 -> (n, 448).
-    Paper: Appendix A.2, "three convolutional layers followed by two linear layers"; the sizes are RND's.
-    """
-
-    width = 448
-
-    def __init__(self, shape: tuple[int, ...], activation: Callable[[], nn.Module], *, generator: torch.Generator):
-        super().__init__()
-        channels, height, width = shape
-        layers: list[nn.Module] = []
-        for outputs, kernel, stride in CONVOLUTIONS:
-            layers += [convolution(channels, outputs, kernel, stride, generator=generator), activation()]
-            channels, height, width = outputs, (height - kernel) // stride + 1, (width - kernel) // stride + 1
-        layers += [nn.Flatten(), linear(channels * height * width, 256, generator=generator), activation()]
-        layers += [linear(256, self.width, generator=generator), activation()]
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Features of frames."""
-        return self.layers(observations.float() * (1 / 255))
-
-
-class GridTrunk(nn.Module):
-    """A grid of small integer codes, one-hot, through convolutions 16 2x2 and 32 2x2 and one linear layer.
-
-    Shapes: (n, C, H, W), codes 0 .. 10 -> (n, width). A code above 10 is read as no code at all.
-    Ours: a code is a name, so it is not read as a number.
-    """
-
-    codes: Tensor
-
-    def __init__(
-        self, shape: tuple[int, ...], width: int, activation: Callable[[], nn.Module], *, generator: torch.Generator
-    ):
-        super().__init__()
-        self.width = width
-        channels, rows, columns = shape
-        self.register_buffer("codes", torch.arange(GRID_CODES, dtype=torch.uint8).view(-1, 1, 1), persistent=False)
-        self.layers = nn.Sequential(
-            convolution(channels * GRID_CODES, 16, 2, 1, generator=generator),
-            activation(),
-            convolution(16, 32, 2, 1, generator=generator),
-            activation(),
-            nn.Flatten(),
-            linear(32 * (rows - 2) * (columns - 2), width, generator=generator),
-            activation(),
-        )
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Features of grids."""
-        one_hot = observations.to(torch.uint8).unsqueeze(2) == self.codes  # (n, C, codes, H, W)
-        return self.layers(one_hot.flatten(1, 2).float())
-
-
-class MLPTrunk(nn.Module):
-    """Two hidden layers on a vector, or on the one-hot vector of a discrete state. Shapes: (n, ...) -> (n, width)."""
-
-    def __init__(
-        self, shape: ObservationShape, width: int, activation: Callable[[], nn.Module], *, generator: torch.Generator
-    ):
-        super().__init__()
-        self.width = width
-        self.states = shape.n if isinstance(shape, Discrete) else 0
-        inputs = self.states or torch.Size(shape).numel()  # pyrefly: ignore
-        self.layers = nn.Sequential(
-            linear(inputs, width, generator=generator),
-            activation(),
-            linear(width, width, generator=generator),
-            activation(),
-        )
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Features of vectors or states."""
-        if self.states:
-            x = nn.functional.one_hot(observations.to(torch.int64), self.states).float()
-        else:
-            x = observations.flatten(1).float()
-        return self.layers(x)
 
 
 class Policy(nn.Module):
-    """Trunk and actor: what ACB differentiates. Shapes: (n, ...) -> (n, outputs), as `distributions` reads them."""
+    """Trunk and actor: what ACB differentiates. Shapes: (n, ...) -> (n, outputs), as `distributions` reads them.
 
-    def __init__(self, trunk: AtariTrunk | GridTrunk | MLPTrunk, actor: nn.Sequential):
+    A trunk gives features (n, width) and the actor reads them. Without an actor the trunk gives a pair instead: the
+    outputs (n, outputs), and the features (n, width) that the critic reads. A ``normalizer`` reads observations first.
+    """
+
+    def __init__(self, trunk: nn.Module, actor: nn.Module | None, width: int):
         super().__init__()
+        self.normalizer: Normalizer | None = None
         self.trunk = trunk
         self.actor = actor
+        self.width = width
 
-    def forward(self, observations: Tensor) -> Tensor:
+    def forward(self, observations: Observations) -> Tensor:
         """Logits of discrete actions; means and log deviations of continuous ones."""
-        return self.actor(self.trunk(observations))
+        return self.read(observations)[0]
+
+    def read(self, observations: Observations) -> tuple[Tensor, Tensor]:
+        """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
+        found = self.trunk(observations if self.normalizer is None else self.normalizer(observations))
+        return found if self.actor is None else (self.actor(found), found)
 
 
 class Agent(nn.Module):
@@ -128,17 +65,17 @@ class Agent(nn.Module):
     def __init__(self, policy: Policy, activation: Callable[[], nn.Module], *, generator: torch.Generator):
         super().__init__()
         self.policy = policy
-        width = policy.trunk.width
+        width = policy.width
         self.critic = nn.Sequential(linear(width, width, generator=generator), activation())
         self.values = linear(width, 2, generator=generator, gain=0.01)
         self.register_buffer("value_mean", torch.zeros(2))
         self.register_buffer("value_deviation", torch.ones(2))
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The policy's outputs and both values. Shapes: (n, ...) -> (n, outputs), (n, 2)."""
-        x = self.policy.trunk(observations)
+        outputs, x = self.policy.read(observations)
         heads = self.values(x + self.critic(x))
-        return self.policy.actor(x), torch.addcmul(self.value_mean, heads, self.value_deviation)
+        return outputs, torch.addcmul(self.value_mean, heads, self.value_deviation)
 
     @torch.no_grad()
     def rescale_values(self, mean: Tensor, deviation: Tensor) -> None:
@@ -151,36 +88,91 @@ class Agent(nn.Module):
 
 
 def make_agent(
-    shape: ObservationShape,
+    shape: Shape,
     outputs: int,
     *,
-    network: NetworkName,
+    network: Network,
     activation: Activation,
     width: int,
     generator: torch.Generator,
+    dtype: Dtype = FLOATS,
+    normalize: bool = False,
 ) -> Agent:
-    """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone."""
+    """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone.
+
+    ``dtype`` is that of the observations; a network of the user's own is tried on some before it is taken. With
+    ``normalize`` the policy reads vectors through a `Normalizer`.
+    """
     act = ACTIVATIONS[activation]
-    chosen = chosen_network(shape) if network == "auto" else network
-    if chosen != "mlp" and (isinstance(shape, Discrete) or len(shape) != 3):
-        raise ValueError(f"network {chosen!r} reads images (C, H, W), got observations {shape}: use --network mlp")
-    match chosen:
-        case "atari":
-            trunk = AtariTrunk(shape, act, generator=generator)  # pyrefly: ignore
+    if not isinstance(network, str) or ":" in network:
+        example = random_observations(shape, dtype, 4, generator=generator)
+        policy = own_policy(network, plain_shape(shape), outputs, example, generator=generator)
+    else:
+        trunk = make_trunk(network, shape, act, width, generator=generator)  # pyrefly: ignore
+        layers = []
+        if isinstance(trunk, AtariTrunk):  # RND's actor has a hidden layer of its own
             layers = [linear(trunk.width, trunk.width, generator=generator, gain=0.01), act()]
-        case "grid":
-            trunk, layers = GridTrunk(shape, width, act, generator=generator), []  # pyrefly: ignore
-        case _:
-            trunk, layers = MLPTrunk(shape, width, act, generator=generator), []
-    actor = nn.Sequential(*layers, linear(trunk.width, outputs, generator=generator, gain=0.01))
-    return Agent(Policy(trunk, actor), act, generator=generator)
+        layers.append(linear(trunk.width, outputs, generator=generator, gain=0.01))
+        policy = Policy(trunk, nn.Sequential(*layers), trunk.width)
+    policy.normalizer = make_normalizer(shape) if normalize else None
+    return Agent(policy, act, generator=generator)
 
 
-def chosen_network(shape: ObservationShape) -> NetworkName:
-    """The trunk that fits observations of ``shape``: images, small images of codes, everything else."""
-    if isinstance(shape, Discrete) or len(shape) != 3:
-        return "mlp"
-    return "atari" if min(shape[1:]) >= SMALLEST_IMAGE else "grid"  # pyrefly: ignore
+def own_policy(
+    network: Network, shape: ObservationShape, outputs: int, example: Observations, *, generator: torch.Generator
+) -> Policy:
+    """The policy of a network of the user's own: a module (which is copied), its factory, or that factory's name.
+
+    ``factory(observation_shape, outputs)`` gives a module that reads a batch of raw observations: bytes as bytes,
+    states as integers, a Dict as a dictionary. It returns features (n, width), to which an actor is added, or a pair:
+    outputs (n, outputs), features (n, width). What it draws from PyTorch's global generator depends on ``generator``.
+    """
+    what = f"your network {network!r}" if isinstance(network, str) else "your network"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        if isinstance(network, nn.Module):
+            module = copied(network)
+        else:
+            factory = imported(network) if isinstance(network, str) else network
+            module = called(factory, shape, outputs, settings={}, what=what)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{what} must be a torch.nn.Module, or a function that returns one, got {module!r}")
+        with errors_of(what), torch.no_grad():
+            answer, some = module(example), module(take(example, slice(2)))
+    features = require_features(what, answer, outputs)
+    if not torch.allclose(features[:2], require_features(what, some, outputs), rtol=1e-3, atol=1e-5):
+        raise ValueError(
+            f"{what} must read an observation alike whatever else is in its batch, and alike every time, got other "
+            "features for two observations alone than among four: use no batch normalization and no dropout"
+        )
+    width = features.shape[1]
+    if not isinstance(answer, Tensor):
+        return Policy(module, None, width)
+    return Policy(module, nn.Sequential(linear(width, outputs, generator=generator, gain=0.01)), width)
+
+
+def require_features(what: str, answer: object, outputs: int) -> Tensor:
+    """The features in the answer of a user's network to n observations, or an error that says what it must give."""
+    parts = (answer,) if isinstance(answer, Tensor) else answer
+    good = isinstance(parts, tuple) and 1 <= len(parts) <= 2 and all(isinstance(part, Tensor) for part in parts)
+    if good:
+        good = all(part.ndim == 2 and part.is_floating_point() and part.shape[1] for part in parts)
+        good = good and len({len(part) for part in parts}) == 1 and (len(parts) == 1 or parts[0].shape[1] == outputs)
+    if not good:
+        raise ValueError(
+            f"{what} must give features, floats of shape (n, width), for n observations, or a pair: outputs (n, "
+            f"{outputs}) and features (n, width); got {described(answer)}"
+        )
+    return parts[-1]
+
+
+def described(answer: object) -> str:
+    """What a network returned, in words."""
+    if isinstance(answer, Tensor):
+        return f"{answer.dtype} of shape {tuple(answer.shape)}"
+    if isinstance(answer, tuple | list):
+        return f"a {type(answer).__name__} of {', '.join(described(part) for part in answer) or 'nothing'}"
+    return type(answer).__name__
 
 
 def chosen_device(name: str) -> torch.device:

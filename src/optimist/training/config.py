@@ -1,7 +1,7 @@
 """`TrainConfig`: every choice of a training run and its default, which are those of RND on Atari."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from optimist.checks import (
     require_choice,
@@ -13,7 +13,7 @@ from optimist.checks import (
 )
 from optimist.config import key_values
 
-NetworkName = Literal["auto", "atari", "grid", "mlp"]
+TrunkName = Literal["auto", "atari", "image", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
 MixingName = Literal["rnd", "balanced"]
 
@@ -46,6 +46,8 @@ class TrainConfig:
     """The run ends when this share of the last 100 episodes succeeded; 0 plays all steps. Ours."""
     env_options: tuple[str, ...] = ()
     """Options of the environment, key=value each."""
+    frame_stack: int = 1
+    """Observations that are read as one by the policy and the bonus, the newest last. EnvPool's Atari has 4 already."""
     bonus_options: tuple[str, ...] = ()
     """Settings of the bonus, key=value each, e.g. preset=paper ensemble_size=64."""
     extrinsic: Signal = Signal(weight=2.0, discount=0.999, episodic=True)
@@ -83,14 +85,17 @@ class TrainConfig:
     """Whether advantages of a minibatch are brought to mean 0 and deviation 1."""
     max_gradient_norm: float = 0.0
     """Gradients are scaled down to this norm; 0 leaves them."""
-    network: NetworkName = "auto"
-    """The trunk: atari (the paper's), grid (small convolutions), mlp; auto chooses by the observation's shape."""
+    network: str = "auto"
+    """atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp; auto takes what fits. Or your own as
+    package.module:factory, called with the shape of an observation and the number of outputs."""
     activation: Activation = "leaky-relu"
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64
-    """Hidden units of the grid and mlp trunks."""
+    """Hidden units of the image, grid and mlp trunks."""
+    normalize_observations: bool = False
+    """Whether the policy reads vectors in units of their running mean and deviation; images, codes and states never."""
     warm_up_steps: int = 6400
-    """Random steps of every environment before training, for the observation statistics of RND and ICM: 50 x 128."""
+    """Random steps of every environment before training, for observation statistics (RND's and ICM's): 50 x 128."""
     checkpoint_every: int = 2_000_000
     """Steps between checkpoints."""
     unique_states_limit: int = 512 * 2**20
@@ -103,10 +108,12 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bonus", "".join(self.bonus.split()))  # "acb * e3b" is "acb*e3b"
         require_seed(self.seed)
-        require_choice("network", self.network, NetworkName)
+        if ":" not in self.network:
+            require_choice("network", self.network, (*get_args(TrunkName), "package.module:factory"))
         require_choice("activation", self.activation, Activation)
         require_choice("mixing", self.mixing, MixingName)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
+        require_counts(self, "frame_stack")
         require_counts(self, "warm_up_steps", "threads", "unique_states_limit", least=0)
         require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)

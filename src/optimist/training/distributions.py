@@ -1,4 +1,4 @@
-"""How actions are drawn from a policy's outputs, and how likely they were: softmax or Gaussian."""
+"""How actions are drawn from a policy's outputs, and how likely they were: softmax, several of them, or Gaussian."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions
+from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions, MultiDiscreteActions
+from optimist.bonuses.features import GaussianLoss, Loss, MultiDiscreteLoss
 
 
 class Distribution(Protocol):
@@ -19,7 +20,11 @@ class Distribution(Protocol):
         ...
 
     def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
-        """One action a row."""
+        """One action per row."""
+        ...
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """The most likely action of every row."""
         ...
 
     def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
@@ -42,6 +47,10 @@ class Softmax:
         exponential = torch.empty(outputs.shape).exponential_(generator=generator).to(outputs)
         return (outputs - exponential.log()).argmax(1)
 
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Shapes: (n, A) -> (n,)."""
+        return outputs.argmax(1)
+
     def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
         """Shapes: (n, A), (n,) -> (n,)."""
         return outputs.log_softmax(1).gather(1, actions.unsqueeze(1)).squeeze(1)
@@ -53,8 +62,43 @@ class Softmax:
 
 
 @dataclass(frozen=True)
+class MultiSoftmax:
+    """k independent choices of ``sizes[0] .. sizes[k-1]`` actions: the logits of one softmax each, side by side."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def outputs(self) -> int:
+        """The logits of all choices."""
+        return sum(self.sizes)
+
+    def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
+        """Shapes: (n, sum A_j) -> (n, k)."""
+        return torch.stack([one.sample(logits, generator=generator) for one, logits in self._choices(outputs)], dim=1)
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Shapes: (n, sum A_j) -> (n, k)."""
+        return torch.stack([one.mode(logits) for one, logits in self._choices(outputs)], dim=1)
+
+    def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """``sum_j log p_j(a_j)``. Shapes: (n, sum A_j), (n, k) -> (n,)."""
+        choices = zip(self._choices(outputs), actions.unbind(1), strict=True)
+        return torch.stack([one.log_probability(logits, chosen) for (one, logits), chosen in choices]).sum(0)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Shapes: (n, sum A_j) -> (n,)."""
+        return torch.stack([one.entropy(logits) for one, logits in self._choices(outputs)]).sum(0)
+
+    def _choices(self, outputs: Tensor) -> list[tuple[Softmax, Tensor]]:
+        return [(Softmax(logits.shape[1]), logits) for logits in outputs.split(self.sizes, dim=1)]
+
+
+@dataclass(frozen=True)
 class Gaussian:
-    """``size`` real numbers, independent: the outputs are means and log standard deviations, side by side."""
+    """``size`` real numbers, independent: the outputs are means and log standard deviations, side by side.
+
+    One unit of an action is half the range of a bounded space, and 0 its middle: see `ActionWriter`.
+    """
 
     size: int
 
@@ -67,6 +111,10 @@ class Gaussian:
         """Shapes: (n, 2 size) -> (n, size)."""
         mean, log_deviation = outputs.chunk(2, dim=1)
         return mean + log_deviation.exp() * torch.randn(mean.shape, generator=generator).to(mean)
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Shapes: (n, 2 size) -> (n, size)."""
+        return outputs.chunk(2, dim=1)[0]
 
     def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
         """Shapes: (n, 2 size), (n, size) -> (n,)."""
@@ -84,9 +132,21 @@ def distribution_of(actions: Actions) -> Distribution:
     match actions:
         case DiscreteActions(n=n):
             return Softmax(n)
+        case MultiDiscreteActions(sizes=sizes):
+            return MultiSoftmax(sizes)
         case ContinuousActions(size=size):
             return Gaussian(size)
-    raise ValueError(f"actions must be discrete or continuous, got {actions}: write them as one discrete choice")
+    raise ValueError(f"actions must be discrete, multi-discrete or continuous, got {actions}: wrap the environment")
+
+
+def feature_loss(distribution: Distribution) -> Loss | None:
+    """The loss by which ACB differentiates a policy of ``distribution``; None: one discrete action, the log-loss."""
+    match distribution:
+        case MultiSoftmax(sizes=sizes):
+            return MultiDiscreteLoss(sizes)
+        case Gaussian():
+            return GaussianLoss(gaussian_moments)
+    return None
 
 
 def gaussian_moments(network: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:

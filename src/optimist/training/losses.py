@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from optimist.bonuses.observations import Observations, map_observations
 from optimist.training.agent import Agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Distribution
@@ -19,7 +20,7 @@ SMALLEST_DEVIATION = 1e-4  # of returns: heads that learn nothing but zeros keep
 class Batch:
     """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column per value head."""
 
-    observations: Tensor
+    observations: Observations
     actions: Tensor
     log_probabilities: Tensor
     advantages: Tensor
@@ -27,7 +28,7 @@ class Batch:
 
     def rows(self, index: Tensor, device: torch.device) -> "Batch":
         """The chosen steps, on ``device``."""
-        return Batch(*(part[index].to(device) for part in vars(self).values()))
+        return Batch(*(map_observations(lambda rows: rows[index].to(device), part) for part in vars(self).values()))
 
 
 def ppo_loss(

@@ -1,5 +1,7 @@
 """A trained agent watched at play: every step with its bonus, while nothing learns."""
 
+import math
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import seeded_generator
-from optimist.bonuses.observations import ObservationShape
+from optimist.bonuses.observations import Observations, ObservationShape
 from optimist.checks import require_count, require_seed
 from optimist.seeding import stream_seed
-from optimist.training.distributions import Distribution, Softmax
+from optimist.training.distributions import Distribution
 from optimist.training.environments.protocol import Layout, Mapped
 from optimist.training.ppo import Trainer
 from optimist.training.rollout import collect
@@ -21,6 +23,7 @@ from optimist.training.runs import checkpoints
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.run import read_config, read_run
 from optimist.training.runs.timer import Timer
+from optimist.training.trunks import plain_shape
 from optimist.training.visits.visit_map import VisitMap
 from optimist.training.visits.visits import newest_frames
 
@@ -28,7 +31,8 @@ from optimist.training.visits.visits import newest_frames
 @dataclass(frozen=True, eq=False)
 class Game:
     """T steps of one environment, one episode after the other. Row t of ``observations`` is the successor of step t,
-    of stacked frames the newest: what ``bonuses[t]`` is about, and at an episode's end its true final observation.
+    of stacked frames the newest, of a Dict its largest image or else all its numbers: what ``bonuses[t]`` is about, and
+    at an episode's end its true final observation.
 
     Shapes: observations (T, ...); actions (T,) or (T, k); bonuses, rewards, terminated, truncated (T,).
     """
@@ -76,8 +80,12 @@ class Greedy:
         return self.family.outputs
 
     def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
-        """The mode. Shapes: (n, A) -> (n,), or (n, 2 size) -> (n, size)."""
-        return outputs.argmax(1) if isinstance(self.family, Softmax) else outputs.chunk(2, dim=1)[0]
+        """The mode."""
+        return self.family.mode(outputs)
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.mode(outputs)
 
     def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
         """Of the family."""
@@ -126,16 +134,27 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
             first_step=0,
         )
         bonuses, played = bonus.compute(rollout.transitions), rollout.transitions
+    shape, seen = shown(plain_shape(pool.observation_shape), played.next_observations)
     games = []
     for k in range(n_envs):
         rows = slice(None) if played.valid is None else played.valid[:, k]
         observations, actions, values, rewards, terminated, truncated = (
-            part[:, k][rows].numpy()  # pyrefly: ignore
-            for part in (played.next_observations, played.actions, bonuses.double(), rollout.rewards.double(),
-                         played.terminated, played.truncated)
+            part[:, k][rows].numpy()
+            for part in (seen, played.actions, bonuses.double(), rollout.rewards.double(), played.terminated,
+                         played.truncated)
         )  # fmt: skip
-        newest = newest_frames(pool.observation_shape, observations)
+        newest = newest_frames(shape, observations, config.frame_stack)
         games.append(Game(newest, actions, values, rewards, terminated, truncated))
-    return Playback(
-        config.env, config.bonus, trained_steps, pool.observation_shape, tuple(games), trainer.visits.map, layout
-    )
+    return Playback(config.env, config.bonus, trained_steps, shape, tuple(games), trainer.visits.map, layout)
+
+
+def shown(shape: ObservationShape, observations: Observations) -> tuple[ObservationShape, Tensor]:
+    """What is shown of observations (T, N, ...): of a Dict its largest image, or without one all its numbers."""
+    if not isinstance(shape, Mapping) or isinstance(observations, Tensor):
+        return shape, observations  # pyrefly: ignore
+    images = {key: part for key, part in shape.items() if isinstance(part, tuple) and len(part) == 3}
+    if images:
+        largest = max(images, key=lambda key: math.prod(images[key]))
+        return images[largest], observations[largest]
+    rows = torch.cat([observations[key].float().unsqueeze(-1).flatten(2) for key in shape], dim=2)
+    return (rows.shape[2],), rows

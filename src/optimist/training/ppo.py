@@ -1,8 +1,7 @@
 """PPO with an exploration bonus: two reward signals, two value heads, one loop that reads from top to bottom."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,41 @@ from optimist.bonuses.checkpointing import (
     require_same_layout,
     seeded_generator,
 )
+from optimist.bonuses.observations import flatten_time, take
 from optimist.bonuses.protocol import Bonus, Transitions
 from optimist.config import key_values
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.agent import Agent, chosen_device, make_agent
+from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
-from optimist.training.distributions import Distribution, Gaussian, distribution_of, gaussian_moments
+from optimist.training.distributions import Distribution, distribution_of, feature_loss
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.mixing import Mixing
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
+from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
 
 
 class Trainer:
     """Everything that a run is: agent, bonus, environments, normalizers, random streams. `iterate` moves it on.
 
+    ``network``, a module or a factory of one, takes the place of the configuration's.
     Paper: Algorithm 2 for the bonus, section 5 and Appendix A.2 for PPO; RND, sections 2.2 to 2.4.
     """
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, *, network: nn.Module | Factory | None = None):
         self.config = config
         self.step = 0
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = chosen_device(config.device)
         self.environments = environments.make(
-            config.env, n_envs=config.n_envs, options=key_values("env_options", config.env_options)
+            config.env,
+            n_envs=config.n_envs,
+            options=key_values("env_options", config.env_options),
+            frame_stack=config.frame_stack,
         )
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
@@ -57,10 +62,12 @@ class Trainer:
         self.agent = make_agent(
             shape,
             self.distribution.outputs,
-            network=config.network,
+            network=config.network if network is None else network,
             activation=config.activation,
             width=config.width,
             generator=seeded_generator(config.seed, "agent"),
+            dtype=self.environments.observation_dtype,
+            normalize=config.normalize_observations,
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
@@ -68,14 +75,25 @@ class Trainer:
         self.action_generator = seeded_generator(config.seed, "actions")
         self.minibatch_generator = seeded_generator(config.seed, "minibatches")
         self.episodes = Episodes(config.n_envs, success_return=self.environments.success_return)
-        self.visits = Visits(shape, limit_bytes=config.unique_states_limit, total_steps=config.total_steps)
+        self.visits = Visits(
+            plain_shape(shape),
+            limit_bytes=config.unique_states_limit,
+            total_steps=config.total_steps,
+            frames=config.frame_stack,
+        )
         self.timer = Timer()
         self.observations = np.zeros(0)
 
     def start(self) -> None:
-        """Warm up the bonus by random play if it asks for that, then start the environments."""
+        """Play at random for the statistics of a normalizer and of the bonus, then start the environments."""
+        if self.agent.policy.normalizer is not None:
+            for transitions in self._random_play():
+                self.agent.policy.normalizer.update(transitions)
+            if self.bonus is not None:  # made anew, since it may copy the policy: with these statistics
+                self.bonus = self._make_bonus()
         if self.bonus is not None and self.bonus.needs_warm_up:
-            self._warm_up(self.bonus)
+            for transitions in self._random_play():
+                self.bonus.warm_up(transitions)
         self.observations = self.environments.reset(self._environment_seed())
 
     def iterate(self, *, cut: bool = False) -> dict[str, float]:
@@ -117,6 +135,8 @@ class Trainer:
                 dim=-1,
             )
             losses = self._update_agent(self._batch(rollout, gains))
+            if self.agent.policy.normalizer is not None:
+                self.agent.policy.normalizer.update(rollout.transitions)
         with timer.time("bonus"):
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
 
@@ -195,15 +215,15 @@ class Trainer:
         return bonuses.make(
             self.config.bonus,
             seed=self.config.seed,
-            observation_shape=self.environments.observation_shape,
+            observation_shape=plain_shape(self.environments.observation_shape),
             actions=self.environments.actions,
             policy_network=self.agent.policy,
-            loss=bonuses.GaussianLoss(gaussian_moments) if isinstance(self.distribution, Gaussian) else None,
+            loss=feature_loss(self.distribution),
             **key_values("bonus_options", self.config.bonus_options),
         )
 
-    def _warm_up(self, bonus: Bonus) -> None:
-        """Show the bonus uniformly random play, rollout by rollout, from a stream of its own."""
+    def _random_play(self) -> Iterator[Transitions]:
+        """Uniformly random play, rollout by rollout, from a stream of its own."""
         generator = seeded_generator(self.config.seed, "warm-up")
         observations = self.environments.reset(stream_seed(self.config.seed, "warm-up environments"))
         for played in range(0, self.config.warm_up_steps, self.config.steps):
@@ -211,7 +231,7 @@ class Trainer:
             transitions, observations = random_play(
                 self.environments, observations, steps=steps, distribution=self.distribution, generator=generator
             )
-            bonus.warm_up(transitions)
+            yield transitions
 
     def _advantages(self, rollout: Rollout, rewards: Tensor, signal: Signal, *, head: int) -> Tensor:
         next_values = rollout.successor_values if signal.episodic else rollout.next_values
@@ -233,7 +253,7 @@ class Trainer:
         self.weights = self.mixing.weights(self.agent.value_deviation[0].item(), self.episodes.returns)
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
-            transitions.observations.flatten(0, 1)[rows],  # pyrefly: ignore
+            take(flatten_time(transitions.observations), rows),
             transitions.actions.flatten(0, 1)[rows],
             rollout.log_probabilities.flatten()[rows],
             (gains @ self.weights).flatten()[rows],
@@ -265,8 +285,7 @@ class Trainer:
         """The transitions where the bonus reads them: beside the policy if it is a feature of it, else on the CPU."""
         if self.device.type == "cpu" or self.bonus is None or not self.bonus.reads_policy:
             return transitions
-        moved = {name: part.to(self.device) for name, part in vars(transitions).items() if isinstance(part, Tensor)}
-        return replace(transitions, **moved)
+        return transitions.mapped(lambda part: part.to(self.device))
 
     def _require_finite(self, values: Tensor, name: str) -> None:
         if not bool(torch.isfinite(values).all()):

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from optimist.bonuses.observations import Observations, label, map_observations, named
 from optimist.bonuses.protocol import Transitions
 from optimist.training.agent import Agent
 from optimist.training.distributions import Distribution
-from optimist.training.environments.protocol import Environments, Step
+from optimist.training.environments.protocol import Arrays, Environments, Step, map_arrays
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
 
@@ -40,7 +41,7 @@ class NotFinite(ArithmeticError):
 def collect(
     agent: Agent,
     environments: Environments,
-    observations: np.ndarray,
+    observations: Arrays,
     *,
     steps: int,
     cut: bool,
@@ -49,15 +50,13 @@ def collect(
     episodes: Episodes,
     timer: Timer,
     first_step: int,
-) -> tuple[Rollout, np.ndarray]:
+) -> tuple[Rollout, Arrays]:
     """A rollout from ``observations`` on, and the observations to act on next.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
     """
     n_envs, device = environments.n_envs, agent.values.weight.device
-    shape, dtype = observations.shape[1:], torch.from_numpy(observations[:0]).dtype
-    seen = torch.empty((steps, n_envs, *shape), dtype=dtype)
-    next_observations = torch.empty_like(seen)
+    seen, next_observations = _empty(observations, steps), _empty(observations, steps)
     rewards, logs = torch.empty(steps, n_envs), torch.empty(steps, n_envs)
     values = torch.empty(steps, n_envs, 2)
     ended = torch.zeros(2, steps, n_envs, dtype=torch.bool)
@@ -67,8 +66,7 @@ def collect(
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
         with timer.time("inference"):
-            seen[t] = torch.from_numpy(observations)
-            outputs, values_now = agent(seen[t].to(device))
+            outputs, values_now = agent(map_observations(lambda part: part.to(device), _write(seen, t, observations)))
             action = distribution.sample(outputs, generator=generator)
             logs[t] = distribution.log_probability(outputs, action)
             values[t] = values_now
@@ -77,7 +75,7 @@ def collect(
             step = environments.step(actions[-1].numpy())
         with timer.time("bookkeeping"):
             _require_finite_step(step, f"step {first_step + (t + 1) * n_envs:,}")
-            next_observations[t] = torch.from_numpy(step.next_observations)
+            _write(next_observations, t, step.next_observations)
             rewards[t] = torch.from_numpy(step.rewards)
             ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
             if step.valid is not None:
@@ -90,11 +88,12 @@ def collect(
     if cut:
         truncated[-1] |= ~terminated[-1]
     with timer.time("inference"):
-        last_values = agent(torch.from_numpy(observations).to(device))[1].cpu()
+        last_values = agent(map_arrays(lambda part: torch.from_numpy(part).to(device), observations))[1].cpu()
         next_values = following(values, last_values, valid)
         successor_values = next_values.clone()
         if bool(truncated.any()):
-            successor_values[truncated] = agent(next_observations[truncated].to(device))[1].cpu()
+            finals = map_observations(lambda part: part[truncated].to(device), next_observations)
+            successor_values[truncated] = agent(finals)[1].cpu()
     some_invalid = None if bool(valid.all()) else valid
     transitions = Transitions(seen, torch.stack(actions), next_observations, terminated, truncated, some_invalid)
     reached = np.stack(places) if len(places) == steps else None
@@ -103,27 +102,27 @@ def collect(
 
 def random_play(
     environments: Environments,
-    observations: np.ndarray,
+    observations: Arrays,
     *,
     steps: int,
     distribution: Distribution,
     generator: torch.Generator,
-) -> tuple[Transitions, np.ndarray]:
+) -> tuple[Transitions, Arrays]:
     """The transitions of uniformly random (or standard normal) actions, and the observations after them."""
     indifferent = torch.zeros(environments.n_envs, distribution.outputs)
-    seen, actions, answers = [], [], []
+    seen, after, actions, answers = _empty(observations, steps), _empty(observations, steps), [], []
     _require_finite("observation", observations, "the start of random play")
     for t in range(steps):
-        seen.append(observations)
+        _write(seen, t, observations)
         actions.append(distribution.sample(indifferent, generator=generator))
         answers.append(environments.step(actions[-1].numpy()))
         _require_finite_step(answers[-1], f"step {(t + 1) * environments.n_envs:,} of random play")
+        _write(after, t, answers[-1].next_observations)
         observations = answers[-1].observations
     valid = [np.ones(environments.n_envs, bool) if step.valid is None else step.valid for step in answers]
-    parts = (seen, [step.next_observations for step in answers], [step.terminated for step in answers],
-             [step.truncated for step in answers], valid)  # fmt: skip
-    before, after, terminated, truncated, real = (torch.from_numpy(np.stack(part)) for part in parts)
-    return Transitions(before, torch.stack(actions), after, terminated, truncated, real), observations
+    flags = ([step.terminated for step in answers], [step.truncated for step in answers], valid)
+    terminated, truncated, real = (torch.from_numpy(np.stack(flag)) for flag in flags)
+    return Transitions(seen, torch.stack(actions), after, terminated, truncated, real), observations
 
 
 def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
@@ -135,6 +134,20 @@ def following(values: Tensor, last: Tensor, valid: Tensor) -> Tensor:
     return result
 
 
+def _empty(observations: Arrays, steps: int) -> Observations:
+    """Room for ``steps`` steps of observations like these. Shapes: (N, ...) -> (steps, N, ...)."""
+    return map_arrays(
+        lambda part: torch.empty((steps, *part.shape), dtype=torch.from_numpy(part[:0]).dtype), observations
+    )
+
+
+def _write(room: Observations, t: int, observations: Arrays) -> Observations:
+    """Step ``t`` of ``room``, in which ``observations`` stand now."""
+    for name, part in named(observations).items():  # pyrefly: ignore
+        named(room)[name][t] = torch.from_numpy(part)
+    return map_observations(lambda part: part[t], room)
+
+
 def _require_finite_step(step: Step, when: str) -> None:
     _require_finite("reward", step.rewards, when)
     _require_finite("observation", step.next_observations, when)
@@ -142,10 +155,11 @@ def _require_finite_step(step: Step, when: str) -> None:
         _require_finite("observation", step.observations, when)
 
 
-def _require_finite(name: str, values: np.ndarray, when: str) -> None:
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(values))[0, 0]
-        raise NotFinite(
-            f"the {name} of environment {where} is not finite at {when}: look into the environment; "
-            "the run can be resumed from its last checkpoint"
-        )
+def _require_finite(what: str, arrays: Arrays, when: str) -> None:
+    for name, values in named(arrays).items():  # pyrefly: ignore
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            where = np.argwhere(~np.isfinite(values))[0, 0]
+            raise NotFinite(
+                f"the {label(what, name)} of environment {where} is not finite at {when}: look into the environment; "
+                "the run can be resumed from its last checkpoint"
+            )

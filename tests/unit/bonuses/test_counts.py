@@ -106,13 +106,13 @@ def test_exact_codes_of_a_dict_use_every_chosen_key():
 
 
 def test_a_bit_of_simhash_differs_with_probability_angle_over_pi():
-    # Whitening is frozen by a first rollout of mean 0 and variance 1, so that angles are those of the input.
+    # Whitening is frozen by a first rollout of mean 0 and variance 1, so that angles are those of the input and a 1.
     generator = torch.Generator().manual_seed(0)
     first = torch.cat([torch.eye(2), -torch.eye(2)]).mul(math.sqrt(2)).view(1, 4, 2)
     bits = repetitions = 64
     different = 0
-    angle = 0.7
-    pair = torch.tensor([[[1.0, 0.0], [math.cos(angle), math.sin(angle)]]])
+    pair = torch.tensor([[[1.0, 0.0], [0.5, 2.0]]])
+    angle = math.acos((0.5 + 1) / math.sqrt(2 * (0.25 + 4 + 1)))  # of (1, 0, 1) and (0.5, 2, 1)
     for _ in range(repetitions):
         code = SimHash((2,), channels="all", bits=bits, clip=5.0, generator=generator)
         code.update(first)
@@ -121,6 +121,16 @@ def test_a_bit_of_simhash_differs_with_probability_angle_over_pi():
     p, n = angle / math.pi, bits * repetitions
     # Binomial(n, p) of independent directions: 5 sd is a false alarm in 1.7 million seeds.
     assert abs(different / n - p) < 5 * math.sqrt(p * (1 - p) / n)
+
+
+def test_simhash_tells_the_states_of_mountain_car_apart():
+    """Planes through the mean would cut the plane of position and velocity into 2 x 32 sectors, however long."""
+    position, velocity = torch.linspace(-1.2, 0.6, 60), torch.linspace(-0.07, 0.07, 60)
+    states = torch.cartesian_prod(position, velocity).view(60, 60, 2)
+    bonus = HashCount((2,), seed=0)
+    assert bonus.update(rollout(states))["codes"] > 200  # 32 planes cut a plane into 529 cells at most
+    along = torch.stack([torch.linspace(-0.3, 0.6, 50), torch.zeros(50)], dim=1).view(50, 1, 2)
+    assert len(bonus._code.keys(along).unique()) > 8  # away from the mean in one direction
 
 
 def test_simhash_freezes_its_whitening_with_the_first_rollout():

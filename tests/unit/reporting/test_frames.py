@@ -6,6 +6,7 @@ import pytest
 from optimist.bonuses.observations import Discrete
 from optimist.reporting.play.frames import AGENT, BALL, DUSK, GOAL, LIT, NIGHT, TILE, WALL, pictures
 from optimist.training import environments
+from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import newest_frames
 from played_games import game_of
 
@@ -24,8 +25,9 @@ def test_every_kind_of_environment_has_pictures_that_differ_with_the_state(env):
     rng = np.random.default_rng(0)
     seen = [pool.step(rng.integers(pool.actions.n, size=1)).next_observations[0] for _ in range(30)]
     pool.close()
-    observations = newest_frames(pool.observation_shape, np.stack(seen))
-    images = drawn(pool.observation_shape, observations)
+    shape = plain_shape(pool.observation_shape)
+    observations = newest_frames(shape, np.stack(seen))
+    images = drawn(shape, observations)
     assert images.dtype == np.uint8
     assert images.shape[0] == 30
     assert images.shape[3] == 3

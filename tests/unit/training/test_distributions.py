@@ -6,11 +6,24 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, Normal
 
-from optimist.bonuses import ContinuousActions, DiscreteActions, MultiDiscreteActions
-from optimist.training.distributions import Gaussian, Softmax, distribution_of
+from optimist.bonuses import ContinuousActions, DiscreteActions, GaussianLoss, MultiDiscreteActions, MultiDiscreteLoss
+from optimist.training.distributions import Gaussian, MultiSoftmax, Softmax, distribution_of, feature_loss
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0, 0.5]])
 MOMENTS = torch.tensor([[1.0, -2.0, math.log(0.5), math.log(3.0)]])  # two means, two log deviations
+
+
+class Choices:
+    """PyTorch's two independent choices of 3 and 1 actions."""
+
+    def __init__(self, outputs):
+        self.parts = [Categorical(logits=outputs[:, :3]), Categorical(logits=outputs[:, 3:])]
+
+    def log_prob(self, actions):
+        return sum(part.log_prob(actions[:, j]) for j, part in enumerate(self.parts))
+
+    def entropy(self):
+        return sum(part.entropy() for part in self.parts)
 
 
 def generator(seed=0):
@@ -39,6 +52,7 @@ def test_gaussian_draws_have_its_means_deviations_and_no_correlation():
     ("ours", "outputs", "theirs"),
     [
         (Softmax(4), LOGITS, lambda x: Categorical(logits=x)),
+        (MultiSoftmax((3, 1)), LOGITS, Choices),
         (Gaussian(2), MOMENTS, lambda x: Independent(Normal(x[:, :2], x[:, 2:].exp()), 1)),
     ],
 )
@@ -49,7 +63,9 @@ def test_log_probability_and_entropy_are_pytorchs(ours, outputs, theirs):
     torch.testing.assert_close(ours.entropy(outputs), theirs(outputs).entropy())
 
 
-@pytest.mark.parametrize(("ours", "outputs"), [(Softmax(4), LOGITS), (Gaussian(2), MOMENTS)])
+@pytest.mark.parametrize(
+    ("ours", "outputs"), [(Softmax(4), LOGITS), (MultiSoftmax((3, 1)), LOGITS), (Gaussian(2), MOMENTS)]
+)
 def test_draws_depend_on_the_generator_alone(ours, outputs):
     outputs, state = outputs.expand(30, 4), torch.get_rng_state()
     first = ours.sample(outputs, generator=generator())
@@ -58,9 +74,31 @@ def test_draws_depend_on_the_generator_alone(ours, outputs):
     assert not torch.equal(ours.sample(outputs, generator=generator(1)), first)
 
 
-def test_the_distribution_of_every_kind_of_actions():
+def test_several_choices_are_drawn_apart_each_as_often_as_it_is_likely():
+    n, sizes = 40_000, (3, 2)
+    logits = torch.tensor([[1.0, 0.0, -1.0, 0.3, 0.0]])
+    drawn = MultiSoftmax(sizes).sample(logits.expand(n, 5), generator=generator())
+    joint = (2 * drawn[:, 0] + drawn[:, 1]).bincount(minlength=6) / n
+    p = (logits[0, :3].softmax(0).unsqueeze(1) * logits[0, 3:].softmax(0)).flatten()
+    # A share has the deviation sqrt(p (1 - p) / n); 5 of them are a false alarm in 300,000 for six pairs.
+    assert bool(((joint - p).abs() < 5 * (p * (1 - p) / n).sqrt()).all())
+
+
+@pytest.mark.parametrize("ours", [Softmax(4), MultiSoftmax((3, 1)), MultiSoftmax((2, 2)), Gaussian(2)])
+def test_no_action_is_more_likely_than_the_mode(ours):
+    outputs = torch.randn((30, 4), generator=generator(3))
+    best = ours.log_probability(outputs, ours.mode(outputs))
+    for seed in range(20):
+        assert bool((ours.log_probability(outputs, ours.sample(outputs, generator=generator(seed))) <= best).all())
+
+
+def test_the_distribution_of_every_kind_of_actions_and_how_acb_differentiates_it():
     assert distribution_of(DiscreteActions(4)) == Softmax(4)
+    assert distribution_of(MultiDiscreteActions((2, 3))) == MultiSoftmax((2, 3))
     assert distribution_of(ContinuousActions(2)) == Gaussian(2)
-    assert Gaussian(2).outputs == 4
-    with pytest.raises(ValueError, match="write them as one discrete choice"):
-        distribution_of(MultiDiscreteActions((2, 3)))
+    assert (Gaussian(2).outputs, MultiSoftmax((2, 3)).outputs) == (4, 5)
+    assert feature_loss(Softmax(4)) is None
+    assert feature_loss(MultiSoftmax((2, 3))) == MultiDiscreteLoss((2, 3))
+    assert isinstance(feature_loss(Gaussian(2)), GaussianLoss)
+    with pytest.raises(ValueError, match="actions must be discrete, multi-discrete or continuous"):
+        distribution_of("jump")

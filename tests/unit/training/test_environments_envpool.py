@@ -4,6 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
+from optimist.bonuses import Discrete, DiscreteActions
+from optimist.training.environments import Grid
 from optimist.training.environments.envpool_pool import ATARI, EnvPool
 
 
@@ -70,7 +72,7 @@ def test_arrays_once_given_never_change():
 def test_minigrid_is_its_image_and_pays_above_zero_at_the_goal_only():
     envs = pool("MiniGrid-Empty-5x5-v0", n_envs=2)
     first = envs.reset(0)
-    assert (envs.observation_shape, envs.observation_dtype) == ((3, 7, 7), np.uint8)
+    assert (envs.observation_shape, envs.observation_dtype) == (Grid((3, 7, 7)), np.uint8)
     assert (first.shape, first.dtype, first.flags.c_contiguous) == ((2, 3, 7, 7), np.uint8, True)
     assert first[0, 0].max() <= 10  # channel 0 holds object types, 0 .. 10
     np.testing.assert_array_equal(first[0, 2], np.zeros((7, 7)))  # channel 2 door states
@@ -128,15 +130,43 @@ def test_an_atari_game_starts_alike_everywhere_and_waits_for_the_player():
     waiting.close()
 
 
-def test_continuous_actions_are_clipped():
-    wild, tame = pool("Pendulum-v1", n_envs=3), pool("Pendulum-v1", n_envs=3)
+def test_continuous_actions_are_brought_to_the_bounds_and_clipped_to_them():
+    wild, tame, slow = pool("Pendulum-v1", n_envs=3), pool("Pendulum-v1", n_envs=3), gymnasium.make("Pendulum-v1")
     np.testing.assert_array_equal(wild.reset(2), tame.reset(2))
     for sign in (1, -1, 1):
-        far, near = wild.step(np.full((3, 1), 50.0 * sign)), tame.step(np.full((3, 1), 2.0 * sign))
+        far, near = wild.step(np.full((3, 1), 50.0 * sign)), tame.step(np.full((3, 1), 1.0 * sign))
         np.testing.assert_array_equal(far.next_observations, near.next_observations)
         np.testing.assert_array_equal(far.rewards, near.rewards)
+    before = near.next_observations.astype(float)
+    after = tame.step(np.full((3, 1), 0.25)).next_observations
+    slow.reset(seed=0)
+    for i in range(3):  # a quarter of a torque of at most 2
+        slow.unwrapped.state = np.array([np.arctan2(before[i, 1], before[i, 0]), before[i, 2]])
+        np.testing.assert_allclose(after[i], slow.step(np.array([0.5]))[0], atol=1e-4)
     wild.close()
     tame.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "shape"),
+    [
+        ("ReacherEasy-v1", {"position": (2,), "to_target": (2,), "velocity": (2,)}),
+        ("Parking-v0", {"observation": (6,), "achieved_goal": (6,), "desired_goal": (6,)}),
+        ("MiniGrid-Empty-5x5-v0", {"image": Grid((3, 7, 7)), "direction": Discrete(4)}),
+    ],
+)
+def test_all_keys_of_a_dict_are_read(env_id, shape):
+    options = {"observation_key": "image,direction"} if env_id.startswith("MiniGrid") else {}
+    envs = EnvPool(env_id, n_envs=2, options=options)
+    assert envs.observation_shape == shape
+    first, rng = envs.reset(0), np.random.default_rng(0)
+    assert first.keys() == shape.keys()
+    for _ in range(3):
+        discrete = isinstance(envs.actions, DiscreteActions)
+        step = envs.step(rng.integers(envs.actions.n, size=2) if discrete else rng.normal(size=(2, envs.actions.size)))
+        assert {name: part.dtype for name, part in step.observations.items()} == envs.observation_dtype
+    assert any((step.observations[name] != first[name]).any() for name in first)
+    envs.close()
 
 
 def test_success_is_reaching_the_flag():

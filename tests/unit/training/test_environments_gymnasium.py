@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, MultiDiscrete
+from gymnasium.spaces import Box, MultiBinary, MultiDiscrete, Text
 from gymnasium.spaces import Dict as DictSpace
 from gymnasium.spaces import Discrete as DiscreteSpace
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
@@ -173,8 +173,8 @@ class Spaces(gymnasium.Env):
         return self.observation_space.sample(), {}
 
     def step(self, action):
-        self.last = action
-        return self.observation_space.sample(), 0.0, False, False, {}
+        self.last, self.seen = action, self.observation_space.sample()
+        return self.seen, 0.0, False, False, {}
 
 
 def vector_of(observation_space, action_space=None, **given):
@@ -196,32 +196,85 @@ def test_observations_are_read_as_the_contract_says():
     assert (ram.observation_shape, ram.observation_dtype) == ((128,), np.uint8)
 
 
-def test_a_dict_needs_a_key_that_it_has():
-    space = DictSpace({"image": Box(0, 255, (7, 7, 3), np.uint8), "direction": DiscreteSpace(4)})
-    assert vector_of(space, observation_key="image").reset(0).shape == (2, 3, 7, 7)
+INNER = DictSpace({"row": DiscreteSpace(4), "height": Box(0, 1, (), np.float64)})
+TREE = DictSpace({"image": Box(0, 255, (9, 9, 3), np.uint8), "me": INNER, "switches": MultiBinary(5)})
+
+
+def test_all_keys_of_a_dict_are_read_also_those_of_an_inner_one():
+    envs = vector_of(TREE)
+    assert envs.observation_shape == {"image": (3, 9, 9), "me.height": (1,), "me.row": Discrete(4), "switches": (5,)}
+    assert envs.observation_dtype == {
+        "image": np.uint8, "me.height": np.float32, "me.row": np.int64, "switches": np.float32,
+    }  # fmt: skip
+    first = envs.reset(0)
+    step = envs.step(np.zeros(2, np.int64))
+    for given in (first, step.observations):
+        assert {name: part.shape for name, part in given.items()} == {
+            "image": (2, 3, 9, 9), "me.height": (2, 1), "me.row": (2,), "switches": (2, 5),
+        }  # fmt: skip
+        assert {name: part.dtype for name, part in given.items()} == envs.observation_dtype
+    for k, env in enumerate(envs._envs.envs):
+        np.testing.assert_array_equal(step.observations["image"][k], env.seen["image"].transpose(2, 0, 1))
+        np.testing.assert_allclose(step.observations["me.height"][k], [env.seen["me"]["height"]], rtol=1e-6)
+        assert step.observations["me.row"][k] == env.seen["me"]["row"]
+        np.testing.assert_array_equal(step.observations["switches"][k], env.seen["switches"])
+
+
+def test_keys_are_chosen_by_name_and_a_single_one_is_an_array():
+    space = DictSpace({"image": Box(0, 255, (9, 9, 3), np.uint8), "direction": DiscreteSpace(4), "text": Text(9)})
+    assert vector_of(space, observation_key="image").reset(0).shape == (2, 3, 9, 9)
     assert vector_of(space, observation_key="direction").observation_shape == Discrete(4)
-    with pytest.raises(ValueError, match=r"keys \['direction', 'image'\], got observation_key=None"):
+    for keys in ("direction, image", ["image", "direction"]):
+        assert set(vector_of(space, observation_key=keys).observation_shape) == {"image", "direction"}
+    assert set(vector_of(TREE, observation_key="me").observation_shape) == {"me.row", "me.height"}
+    with pytest.raises(ValueError, match=r"the key 'text' of the observation cannot be read: .*option observation_key"):
         vector_of(space)
+    with pytest.raises(ValueError, match=r"keys \['direction', 'image', 'text'\], got observation_key='imag'"):
+        vector_of(space, observation_key="imag")
     with pytest.raises(ValueError, match="is no Dict"):
         vector_of(DiscreteSpace(3), observation_key="image")
     with pytest.raises(ValueError, match="observations must be a Box"):
         vector_of(gymnasium.spaces.Tuple([DiscreteSpace(3)]))
 
 
-def test_actions_are_clipped_to_a_box_and_counted_from_a_start():
-    box = vector_of(DiscreteSpace(2), Box(np.float32([-1, 0]), np.float32([1, 3])))
-    assert box.actions == ContinuousActions(2)
-    box.reset(0)
-    box.step(np.array([[5.0, 2.0], [-5.0, -5.0]], np.float32))
-    np.testing.assert_array_equal([env.last for env in box._envs.envs], [[1, 2], [-1, 0]])
-    shifted = vector_of(DiscreteSpace(2), DiscreteSpace(3, start=1))
-    assert shifted.actions == DiscreteActions(3)
-    shifted.reset(0)
-    shifted.step(np.array([0, 2]))
-    assert [int(env.last) for env in shifted._envs.envs] == [1, 3]
-    assert vector_of(DiscreteSpace(2), MultiDiscrete([2, 3])).actions == MultiDiscreteActions((2, 3))
-    with pytest.raises(ValueError, match="actions must be Discrete, MultiDiscrete or a Box"):
-        vector_of(DiscreteSpace(2), gymnasium.spaces.MultiBinary(3))
+def acted(action_space, actions):
+    """What environments of ``action_space`` are given for ``actions``."""
+    envs = vector_of(DiscreteSpace(2), action_space)
+    envs.reset(0)
+    envs.step(np.array(actions))
+    return [env.last for env in envs._envs.envs]
+
+
+def test_actions_of_a_box_are_brought_from_the_range_of_the_policy_to_its_bounds():
+    box = Box(np.float32([-1, 0, -np.inf, -np.inf]), np.float32([1, 3, np.inf, 5]))
+    assert vector_of(DiscreteSpace(2), box).actions == ContinuousActions(4)
+    given = acted(box, [[0.5, 0.0, 7.0, 7.0], [-2.0, -9.0, -7.0, -7.0]])
+    # -1 .. 1 becomes -1 .. 1 and 0 .. 3; what has not two bounds is only clipped
+    np.testing.assert_allclose(given, [[0.5, 1.5, 7.0, 5.0], [-1.0, 0.0, -7.0, -7.0]])
+    assert given[0].dtype == np.float32
+    np.testing.assert_allclose(acted(Box(0, 4, (2, 2)), [[-1, 0, 1, 2]] * 2)[0], [[0, 2], [4, 4]])
+    huge = Box(-3e38, 3e38, (1,))
+    np.testing.assert_allclose(acted(huge, [[2.0], [3.0]]), [[2.0], [3.0]])
+
+
+def test_choices_are_counted_from_the_first():
+    for space, kind, actions, want in (
+        (DiscreteSpace(3, start=1), DiscreteActions(3), [0, 2], [1, 3]),
+        (MultiDiscrete([2, 3]), MultiDiscreteActions((2, 3)), [[1, 2], [0, 1]], [[1, 2], [0, 1]]),
+        (MultiDiscrete([[2, 3]], start=[[1, 5]]), MultiDiscreteActions((2, 3)), [[1, 2], [0, 1]], [[[2, 7]], [[1, 6]]]),
+        (MultiBinary(2), MultiDiscreteActions((2, 2)), [[1, 0], [0, 1]], [[1, 0], [0, 1]]),
+        (MultiBinary([1, 2]), MultiDiscreteActions((2, 2)), [[1, 0], [0, 1]], [[[1, 0]], [[0, 1]]]),
+        (Box(-1, 1, (2,), np.int32), MultiDiscreteActions((3, 3)), [[0, 2], [1, 1]], [[-1, 1], [0, 0]]),
+    ):
+        assert vector_of(DiscreteSpace(2), space).actions == kind
+        given = acted(space, actions)
+        np.testing.assert_array_equal(given, want)
+        assert all(space.contains(one) for one in given)
+    for space in (Text(5), Box(0, 10**6, (2,), np.int32)):
+        with pytest.raises(
+            ValueError, match="actions must be Discrete, MultiDiscrete, MultiBinary, or a Box of floats"
+        ):
+            vector_of(DiscreteSpace(2), space)
 
 
 def test_a_vector_environment_must_say_how_it_resets():
@@ -232,23 +285,35 @@ def test_a_vector_environment_must_say_how_it_resets():
 
 
 class Named(gymnasium.ObservationWrapper):
-    """The counter under one key of a Dict."""
+    """The counter under one key of a Dict, and its negative inside another."""
 
-    observation_space = DictSpace({"count": Counter.observation_space, "nothing": DiscreteSpace(2)})
+    observation_space = DictSpace({
+        "count": Counter.observation_space,
+        "inner": DictSpace({"negative": Counter.observation_space}),
+    })  # fmt: skip
 
     def observation(self, observation):
-        return {"count": observation, "nothing": 0}
+        return {"count": observation, "inner": {"negative": -observation}}
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
-def test_the_finals_of_a_dict_are_true_too(mode):
+@pytest.mark.parametrize("key", [None, "count"])
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_the_finals_of_a_dict_are_true_too(mode, key):
     made = SyncVectorEnv([lambda n=n: Named(Counter(n)) for n in LENGTHS], autoreset_mode=mode)
-    envs, plain = GymnasiumVector(made, observation_key="count"), counters(mode)
-    np.testing.assert_array_equal(envs.reset(0), plain.reset(0))
+    envs, plain = GymnasiumVector(made, observation_key=key), counters(mode)
+
+    def same(given, want):
+        if key is None:
+            np.testing.assert_array_equal(given["inner.negative"], -want)
+            given = given["count"]
+        np.testing.assert_array_equal(given, want)
+
+    same(envs.reset(0), plain.reset(0))
     for _ in range(12):
         step, want = envs.step(np.ones(3, np.int64)), plain.step(np.ones(3, np.int64))
-        np.testing.assert_array_equal(step.next_observations, want.next_observations)
-        np.testing.assert_array_equal(step.observations, want.observations)
+        same(step.next_observations, want.next_observations)
+        same(step.observations, want.observations)
+        assert (step.observations is step.next_observations) == (want.observations is want.next_observations)
 
 
 class Forgetful(gymnasium.vector.VectorWrapper):

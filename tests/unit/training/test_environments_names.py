@@ -13,6 +13,7 @@ from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.envpool_pool import EnvPool
 from optimist.training.environments.frozen_lake import FrozenLake
+from optimist.training.trunks import raw_sizes
 
 CASES = {
     "DeepSea-5": {},
@@ -44,7 +45,7 @@ def stream(envs, seed, steps=40):
 def test_every_environment_keeps_the_contract(env_id):
     envs = make(env_id, n_envs=3, options=CASES[env_id])
     first, *steps = stream(envs, 1)
-    shape = () if isinstance(envs.observation_shape, Discrete) else envs.observation_shape
+    shape = raw_sizes(envs.observation_shape)
     assert envs.observation_dtype in (np.uint8, np.float32, np.int64)
     assert (envs.observation_dtype == np.int64) == isinstance(envs.observation_shape, Discrete)
     assert envs.n_envs == 3

@@ -1,14 +1,21 @@
 """The agent's networks: shapes, sizes known from the literature, and a draw that depends on its generator alone."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box
+from gymnasium.spaces import Discrete as DiscreteSpace
 from torch import nn
 
-from optimist.bonuses import Discrete
-from optimist.training.agent import GridTrunk, MLPTrunk, chosen_network, make_agent
+from optimist import bonuses
+from optimist.bonuses import Discrete, DiscreteActions, Transitions
+from optimist.training.agent import make_agent
+from optimist.training.environments import Grid, make
+from optimist.training.environments.spaces import policy_reader
+from optimist.training.trunks import AtariTrunk, GridTrunk, ImageTrunk, MLPTrunk, fitting_trunk, plain_shape
 
-SHAPES = {"atari": (4, 84, 84), "grid": (3, 7, 7), "mlp": (5,), "states": Discrete(9)}
+SHAPES = {"atari": (4, 84, 84), "image": (3, 20, 12), "grid": Grid((3, 7, 7)), "mlp": (5,), "states": Discrete(9)}
 
 
 def agent_for(shape, *, outputs=6, network="auto", activation="leaky-relu", width=16, seed=0):
@@ -20,8 +27,8 @@ def observations(shape, n=3):
     rng = np.random.default_rng(0)
     if isinstance(shape, Discrete):
         return torch.from_numpy(rng.integers(shape.n, size=n))
-    if len(shape) == 3:
-        return torch.from_numpy(rng.integers(0, 11, size=(n, *shape), dtype=np.uint8))
+    if len(plain_shape(shape)) == 3:
+        return torch.from_numpy(rng.integers(0, 11, size=(n, *plain_shape(shape)), dtype=np.uint8))
     return torch.from_numpy(rng.normal(size=(n, *shape)).astype(np.float32))
 
 
@@ -85,13 +92,16 @@ def test_new_units_keep_every_value(name):
 
 
 def test_a_grid_is_read_one_hot_and_an_unknown_code_as_none():
-    trunk = agent_for((3, 7, 7)).policy.trunk
+    trunk = agent_for(Grid((3, 7, 7))).policy.trunk
     assert isinstance(trunk, GridTrunk)
     x = observations((3, 7, 7))
     one_hot = nn.functional.one_hot(x.long(), 11).permute(0, 1, 4, 2, 3).flatten(1, 2).float()
     torch.testing.assert_close(trunk(x), trunk.layers(one_hot))
     unknown = torch.full((1, 3, 7, 7), 11, dtype=torch.uint8)
     torch.testing.assert_close(trunk(unknown), trunk.layers(torch.zeros(1, 33, 7, 7)))
+    flat = agent_for(Grid((3, 7, 7)), network="mlp").policy.trunk
+    torch.testing.assert_close(flat(x), flat.layers(nn.functional.one_hot(x.long(), 11).flatten(1).float()))
+    torch.testing.assert_close(flat(unknown), flat.layers(torch.zeros(1, 3 * 7 * 7 * 11)))
 
 
 def test_a_discrete_state_is_read_one_hot():
@@ -100,13 +110,114 @@ def test_a_discrete_state_is_read_one_hot():
     torch.testing.assert_close(trunk(torch.arange(9)), trunk.layers(torch.eye(9)))
 
 
-def test_auto_chooses_by_the_shape():
-    names = {name: chosen_network(shape) for name, shape in SHAPES.items()}
-    assert names == {"atari": "atari", "grid": "grid", "mlp": "mlp", "states": "mlp"}
-    assert agent_for((3, 7, 7), network="mlp")(observations((3, 7, 7)))[0].shape == (3, 6)
+def test_auto_chooses_what_fits_and_a_name_forces_another():
+    names = {name: fitting_trunk(shape) for name, shape in SHAPES.items()}
+    assert names == {"atari": "atari", "image": "image", "grid": "grid", "mlp": "mlp", "states": "mlp"}
+    assert fitting_trunk((3, 7, 7)) == "mlp"  # no image, and nobody has said that it holds codes
+    assert isinstance(agent_for((3, 7, 7), network="grid").policy.trunk, GridTrunk)
+    assert isinstance(agent_for((3, 40, 40), network="image").policy.trunk, ImageTrunk)
 
 
-@pytest.mark.parametrize("shape", [(5,), Discrete(9)])
-def test_an_image_network_refuses_what_is_no_image(shape):
-    with pytest.raises(ValueError, match="network 'atari' reads images"):
-        agent_for(shape, network="atari")
+@pytest.mark.parametrize(
+    ("shape", "network"), [((5,), "atari"), (Discrete(9), "image"), ((3, 35, 40), "atari"), ((3, 7, 9), "image")]
+)
+def test_an_image_network_refuses_what_is_no_image_or_too_small(shape, network):
+    with pytest.raises(ValueError, match=f"network '{network}' reads images .* of at least"):
+        agent_for(shape, network=network)
+
+
+def pictures(rng, *shape):
+    """Eight pictures as bytes, none darker than 40: as MiniGrid's codes they would all be one and the same."""
+    return rng.integers(40, 256, (8, *shape), dtype=np.uint8)
+
+
+# Space, eight observations of it, and the trunk that must read them.
+SEEN = {
+    "rgb 32 x 32": (Box(0, 255, (32, 32, 3), np.uint8), lambda rng: pictures(rng, 32, 32, 3), ImageTrunk),
+    "rgb 9 x 11": (Box(0, 255, (3, 9, 11), np.uint8), lambda rng: pictures(rng, 3, 9, 11), ImageTrunk),
+    "rgb 5 x 5": (Box(0, 255, (5, 5, 3), np.uint8), lambda rng: pictures(rng, 5, 5, 3), MLPTrunk),
+    "rgb 96 x 96": (Box(0, 255, (96, 96, 3), np.uint8), lambda rng: pictures(rng, 96, 96, 3), AtariTrunk),
+    "rgb 210 x 160": (Box(0, 255, (210, 160, 3), np.uint8), lambda rng: pictures(rng, 210, 160, 3), AtariTrunk),
+    "gray 84 x 84": (Box(0, 255, (84, 84), np.uint8), lambda rng: pictures(rng, 84, 84), AtariTrunk),
+    "floats in 0 .. 1": (Box(0, 1, (64, 64, 3)), lambda rng: rng.random((8, 64, 64, 3)), AtariTrunk),
+    "gray floats": (Box(0, 1, (40, 40)), lambda rng: rng.random((8, 40, 40)), AtariTrunk),
+    "floats in 0 .. 255": (Box(0, 255, (20, 20, 3)), lambda rng: pictures(rng, 20, 20, 3).astype(float), ImageTrunk),
+    "floats in -1 .. 1": (Box(-1, 1, (20, 20, 3)), lambda rng: rng.random((8, 20, 20, 3)) * 2 - 1, ImageTrunk),
+    "masks": (Box(0, 1, (10, 10, 4), np.uint8), lambda rng: rng.integers(0, 2, (8, 10, 10, 4)), ImageTrunk),
+    "codes 0 .. 4": (Box(0, 4, (10, 10, 2), np.uint8), lambda rng: rng.integers(0, 5, (8, 10, 10, 2)), ImageTrunk),
+    "16 bits": (Box(0, 65535, (40, 40, 1), np.uint16), lambda rng: rng.integers(0, 65536, (8, 40, 40, 1)), AtariTrunk),
+    "a board": (Box(-np.inf, np.inf, (8, 8, 119)), lambda rng: rng.integers(0, 2, (8, 8, 8, 119)), ImageTrunk),
+    "a vector": (Box(-1, 1, (4,)), lambda rng: rng.random((8, 4)), MLPTrunk),
+    "a matrix": (Box(-1, 1, (5, 8)), lambda rng: rng.random((8, 5, 8)), MLPTrunk),
+    "memory": (Box(0, 255, (128,), np.uint8), lambda rng: rng.integers(0, 256, (8, 128), dtype=np.uint8), MLPTrunk),
+    "states": (DiscreteSpace(20), lambda rng: rng.permutation(20)[:8], MLPTrunk),
+}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_networks_see_what_they_are_given(name):
+    """Features of order one that differ from state to state, and a bonus that does: neither blind nor swamped."""
+    space, sample, kind = SEEN[name]
+    read = policy_reader(space, keys=None, codes=False)
+    raw = sample(np.random.default_rng(0))
+    given = read(raw)
+    assert (given.dtype, given.shape) == (read.dtype, (8, *(() if isinstance(space, DiscreteSpace) else read.shape)))
+    agent, x = agent_for(read.shape, width=64), torch.from_numpy(given)
+    assert isinstance(agent.policy.trunk, kind)
+    require_seen(agent, x)
+    one = torch.from_numpy(read(np.where(np.arange(8).reshape(8, *[1] * (raw.ndim - 1)) == 0, raw.max() - raw, raw)))
+    assert not torch.allclose(agent(one)[0][0], agent(x)[0][0], rtol=1e-3)  # its negative looks otherwise
+    if name != "rgb 210 x 160":  # which makes a network of 100 MB there
+        require_novel("rnd", read.shape, x)
+
+
+@torch.no_grad()
+def require_seen(agent, x):
+    features, (outputs, values) = agent.policy.trunk(x), agent(x)
+    assert 0.01 < float(features.std(0).square().mean().sqrt()) < 3
+    for numbers in (features, outputs, values):
+        assert len(numbers.unique(dim=0)) == len(x)
+
+
+def require_novel(name, shape, x):
+    """A learned bonus with a network of its own tells eight observations apart."""
+    bonus = bonuses.make(name, seed=0, observation_shape=plain_shape(shape), actions=DiscreteActions(2))
+    never = torch.zeros(8, 1, dtype=torch.bool)
+    rollout = Transitions(x.unsqueeze(1), torch.zeros(8, 1, dtype=torch.int64), x.flip(0).unsqueeze(1), never, never)
+    if bonus.needs_warm_up:
+        bonus.warm_up(rollout)
+    assert len(bonus.compute(rollout).unique()) == 8
+
+
+@pytest.mark.parametrize("env_id", ["MiniGrid-FourRooms-v0", "gymnasium:MiniGrid-FourRooms-v0"])
+def test_minigrid_is_read_as_codes_whoever_makes_it(env_id):
+    envs = make(env_id, n_envs=8)
+    assert envs.observation_shape == Grid((3, 7, 7))
+    agent = agent_for(envs.observation_shape, width=64)
+    assert isinstance(agent.policy.trunk, GridTrunk)
+    first = envs.reset(0)
+    views, places = np.unique(first, axis=0, return_index=True)
+    assert len(views) > 4
+    require_seen(agent, torch.from_numpy(first[places]))
+    envs.close()
+
+
+def test_minigrid_in_color_is_an_image_and_its_codes_in_a_users_own_wrapper_are_not():
+    import minigrid.wrappers
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+    from optimist.training.environments import GymnasiumVector
+
+    def vector(*wrappers):
+        def maker():
+            env = gymnasium.make("MiniGrid-Empty-5x5-v0")
+            for wrapper in wrappers:
+                env = wrapper(env)
+            return env
+
+        return GymnasiumVector(SyncVectorEnv([maker], autoreset_mode=AutoresetMode.SAME_STEP))
+
+    codes, drawn = minigrid.wrappers.ImgObsWrapper, minigrid.wrappers.RGBImgPartialObsWrapper
+    assert vector(codes).observation_shape == Grid((3, 7, 7))
+    assert vector(minigrid.wrappers.FullyObsWrapper, codes).observation_shape == Grid((3, 5, 5))
+    assert vector(drawn, codes).observation_shape == (3, 56, 56)

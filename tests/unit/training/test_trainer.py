@@ -269,7 +269,7 @@ def test_the_constructor_neither_resets_nor_steps_the_environments(monkeypatch):
         def step(self, actions):
             raise AssertionError("step")
 
-    monkeypatch.setattr(ppo.environments, "make", lambda env, *, n_envs, options: Untouchable(6, n_envs=n_envs))
+    monkeypatch.setattr(ppo.environments, "make", lambda env, *, n_envs, **_: Untouchable(6, n_envs=n_envs))
     trainer = Trainer(replace(TINY, bonus="rnd"))
     with pytest.raises(AssertionError, match="reset"):
         trainer.start()

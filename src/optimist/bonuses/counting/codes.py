@@ -106,14 +106,16 @@ class ExactHash:
 
 
 class SimHash:
-    """Keys of k bits, ``1[A x >= 0]`` with Gaussian A: a bit of x and y differs with probability angle(x, y) / pi.
+    """Keys of k bits, ``1[A x + b >= 0]``, A and b Gaussian: x and y differ in a bit with probability angle / pi.
 
-    x is whitened and clipped by the statistics of the first rollout, frozen after it: around their mean observations
-    point in all directions, and a code that moved would break its own counts. Until then a rollout is coded by its own
-    statistics.
+    The angle is that of (x, 1) and (y, 1). x is whitened and clipped by the statistics of the first rollout, frozen
+    after it: around their mean observations point in all directions, and a code that moved would break its own counts.
+    Until then a rollout is coded by its own statistics.
 
     Paper: Tang et al. 2017, #Exploration, section 2.2.
-    Deviation: they hash raw or autoencoded states; the whitening is ours.
+    Deviation: they hash raw or autoencoded states; the whitening and the offsets b are ours. Without offsets all planes
+    pass through the mean, so that k planes tell no more than 2 k states of two numbers apart, and no distance from the
+    mean at all; beside an x of many numbers, the 1 hardly counts.
     """
 
     def __init__(
@@ -124,6 +126,8 @@ class SimHash:
             name: torch.randn(torch.Size(part.shape).numel(), bits, generator=generator)
             for name, part in self._observations.parts.items()
         }
+        numeric = any(not isinstance(part, Discrete) for part in self._observations.parts.values())
+        self._offsets = torch.randn(bits, generator=generator) * numeric  # one-hot states are equally long without them
         self._powers = torch.ones(bits, dtype=torch.int64) << torch.arange(bits)
 
     def keys(self, observations: Observations) -> Tensor:
@@ -138,7 +142,7 @@ class SimHash:
         for chunk in chunks(total, CHUNK):
             parts = reader.read(rows, chunk)
             projected = torch.stack([x.flatten(1) @ self._directions[name] for name, x in parts.items()]).sum(0)
-            keys.append(((projected >= 0) * self._powers).sum(1))
+            keys.append(((projected + self._offsets >= 0) * self._powers).sum(1))
         return torch.cat(keys)
 
     def update(self, observations: Observations) -> None:
@@ -148,9 +152,10 @@ class SimHash:
             self._observations.update(rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """The directions A and the frozen statistics."""
+        """The directions A, the offsets b and the frozen statistics."""
         return {
             "directions": {name: a.clone() for name, a in self._directions.items()},
+            "offsets": self._offsets.clone(),
             "observations": self._observations.state_dict(),
         }
 
@@ -158,6 +163,7 @@ class SimHash:
         """Continue from a saved state."""
         require_same_layout(state, self.state_dict())
         self._directions = {name: a.clone() for name, a in state["directions"].items()}
+        self._offsets = state["offsets"].clone()
         self._observations.load_state_dict(state["observations"])
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from optimist.checks import require_count
 from optimist.seeding import split
-from optimist.training.environments.protocol import Step, replaced
+from optimist.training.environments.protocol import Arrays, Step, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
-    observation_reader,
     options_without,
+    policy_reader,
     spread_seeds,
     success_return_of,
 )
@@ -45,7 +45,8 @@ class EnvPool:
     """
 
     def __init__(self, env_id: str, *, n_envs: int, options: Mapping[str, Any]) -> None:
-        key = options.get("observation_key", "image" if env_id.startswith(("MiniGrid-", "BabyAI-")) else None)
+        grid = env_id.startswith(("MiniGrid-", "BabyAI-"))
+        key = options.get("observation_key", "image" if grid else None)
         own = options_without(options, "observation_key")
         with _box_precision_ignored():
             known = envpool.make_spec(env_id).config._asdict()
@@ -53,7 +54,7 @@ class EnvPool:
             atari = ATARI if "stack_num" in known else {}
             self._options = {"num_threads": min(n_envs, os.cpu_count() or 1)} | dict(atari) | own
             spec = envpool.make_spec(env_id, **self._options)
-            self._read = observation_reader(spec.gymnasium_observation_space, key=key)
+            self._read = policy_reader(spec.gymnasium_observation_space, keys=key, codes=grid)
             self._write = ActionWriter(spec.gymnasium_action_space)
         self.env_id, self.n_envs = env_id, require_count("n_envs", n_envs)
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
@@ -62,7 +63,7 @@ class EnvPool:
         self.success_return = success_return_of(env_id, limit=limit, threshold=spec.reward_threshold)
         self._pool: Any = None
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Arrays:
         """The first observations of a new pool: EnvPool takes seeds at construction only."""
         self.close()
         (number,) = spread_seeds(split(seed, "environments"), 1)
@@ -89,7 +90,7 @@ class EnvPool:
     def state_dict(self) -> None:
         """None: a C++ emulator's state cannot be saved; a run that resumes restarts the environments."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Arrays:
         """An error: there is no state to load."""
         raise NotImplementedError(f"EnvPool cannot restore {self.env_id}: call reset(seed) with a seed of its own")
 

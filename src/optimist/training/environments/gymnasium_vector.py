@@ -10,11 +10,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from optimist.checks import require_count, require_seed
 from optimist.seeding import split
-from optimist.training.environments.protocol import Layout, Step, options_refused, replaced
+from optimist.training.environments.protocol import Arrays, Layout, Step, map_arrays, options_refused, replaced
 from optimist.training.environments.spaces import (
     ActionWriter,
-    observation_reader,
+    Keys,
     options_without,
+    policy_reader,
     spread_seeds,
     success_return_of,
 )
@@ -25,11 +26,13 @@ class GymnasiumVector:
 
     SAME_STEP: the true successor is ``infos["final_obs"]``. DISABLED: ended episodes are reset here, at once.
     NEXT_STEP: the step after an end only resets and ignores its action, which `Step.valid` says. ``observation_key``
-    chooses a key of a Dict. The state of Python environments is not saved: `state_dict` is None.
+    chooses keys of a Dict, all of which are read without it. Images of MiniGrid are grids of codes, unless one of its
+    RGB wrappers draws them; seen in a `SyncVectorEnv` only. The state of Python environments is not saved: `state_dict`
+    is None.
     """
 
     def __init__(
-        self, envs: VectorEnv, *, observation_key: str | None = None, success_return: float | None = None
+        self, envs: VectorEnv, *, observation_key: Keys | None = None, success_return: float | None = None
     ) -> None:
         mode = envs.metadata.get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):
@@ -38,7 +41,7 @@ class GymnasiumVector:
                 "set it to a gymnasium.vector.AutoresetMode, or the true final observations cannot be told"
             )
         self._envs, self._mode = envs, mode
-        self._read = observation_reader(envs.single_observation_space, key=observation_key)
+        self._read = policy_reader(envs.single_observation_space, keys=observation_key, codes=_shows_codes(envs))
         self._write = ActionWriter(envs.single_action_space)
         self.n_envs, self.success_return = envs.num_envs, success_return
         self.observation_shape, self.observation_dtype = self._read.shape, self._read.dtype
@@ -46,7 +49,7 @@ class GymnasiumVector:
         self._resetting = np.zeros(self.n_envs, bool)
         self._layout: Layout | None = None
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Arrays:
         """The first observations."""
         (number,) = spread_seeds(split(seed, "environments"), 1)
         self._resetting = np.zeros(self.n_envs, bool)
@@ -78,7 +81,7 @@ class GymnasiumVector:
     def state_dict(self) -> None:
         """None: a Python environment's state is its own; a run that resumes restarts the environments."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Arrays:
         """An error: there is no state to load."""
         raise NotImplementedError(
             "Gymnasium's environments cannot be restored: call reset(seed) with a seed of its own"
@@ -88,8 +91,10 @@ class GymnasiumVector:
         """Close the environments."""
         self._envs.close()
 
-    def _copied(self, raw: Any) -> np.ndarray:
-        return np.array(self._read(raw))  # a vector environment may write its next answer into the same buffer
+    def _copied(self, raw: Any) -> Arrays:
+        return map_arrays(
+            np.array, self._read(raw)
+        )  # a vector environment may write its next answer into the same buffer
 
     def _places(self) -> np.ndarray | None:
         """Where the agents of MiniGrid stand, while ended episodes are not yet reset; None for all else."""
@@ -100,15 +105,13 @@ class GymnasiumVector:
             return None
         return np.array(positions, np.int64)[:, ::-1]  # column and row
 
-    def _finals(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
+    def _finals(self, infos: Mapping[str, Any], ended: np.ndarray) -> Arrays:
         if "final_obs" not in infos:
             raise RuntimeError(
                 "an episode ended without infos['final_obs'], which a SAME_STEP vector environment must give: "
                 "the true final observation is needed"
             )
-        finals = [infos["final_obs"][i] for i in np.flatnonzero(ended)]
-        key = self._read.key
-        return self._read(np.stack(finals) if key is None else {key: np.stack([final[key] for final in finals])})
+        return self._read.stacked([infos["final_obs"][i] for i in np.flatnonzero(ended)])
 
 
 class FixedLevel(gymnasium.Wrapper):
@@ -125,6 +128,18 @@ class FixedLevel(gymnasium.Wrapper):
 
 LETTERS = {"wall": "#", "door": "D", "goal": "G", "lava": "H"}
 """MiniGrid's objects on a `Layout`; keys, balls and boxes are free places."""
+
+
+def _shows_codes(envs: VectorEnv) -> bool:
+    """Whether the images of ``envs`` are MiniGrid's codes: its environment, and no wrapper that draws it in RGB."""
+    env = envs.envs[0] if isinstance(envs, SyncVectorEnv) else None
+    if not hasattr(getattr(env, "unwrapped", None), "agent_view_size"):
+        return False
+    while isinstance(env, gymnasium.Wrapper):
+        if type(env).__name__.startswith("RGB"):
+            return False
+        env = env.env
+    return True
 
 
 def _fixed_layout(envs: VectorEnv) -> Layout | None:
@@ -144,7 +159,7 @@ def _fixed_layout(envs: VectorEnv) -> Layout | None:
 def make_gymnasium(env_id: str, *, n_envs: int, options: Mapping[str, Any]) -> GymnasiumVector:
     """``n_envs`` environments of a Gymnasium id, one after the other in this process.
 
-    Options of ours: ``level`` (see `FixedLevel`), ``observation_key`` (of a Dict). All others, such as
+    Options of ours: ``level`` (see `FixedLevel`), ``observation_key`` (of a Dict; MiniGrid's is image). All others, as
     ``max_episode_steps`` or those of the environment itself, go to ``gymnasium.make``.
     """
     level = options.get("level")

@@ -13,6 +13,7 @@ from optimist.checks import require_count
 from optimist.own import called, imported
 from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
+from optimist.training.environments.frame_stack import FrameStack
 from optimist.training.environments.frozen_lake import MAPS, FrozenLake
 from optimist.training.environments.gymnasium_vector import (
     GymnasiumVector,
@@ -21,6 +22,7 @@ from optimist.training.environments.gymnasium_vector import (
     registered_ids,
 )
 from optimist.training.environments.protocol import Environments, options_refused, require_environments
+from optimist.training.environments.spaces import options_without
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
@@ -30,7 +32,7 @@ open on a wall of the next room (EnvPool 1.2.5: 26 % in N2-S4, 36 % in N4-S5, 14
 OURS = ("DeepSea-30", "CombinationLock", *MAPS)
 
 
-def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -> Environments:
+def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1) -> Environments:
     """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
     - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorized.
@@ -40,8 +42,15 @@ def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS) -
     - ``package.module:function``: imports your module and calls ``function(n_envs, **options)``, which returns
       `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
 
-    ``options`` go to whoever makes the environments; an unknown one is an error there.
+    ``options`` go to whoever makes the environments; an unknown one is an error there. ``observation_key`` does not: it
+    says which keys of a Dict are read, ``image`` or ``position,velocity``; all of them without it, of MiniGrid image.
+    ``frame_stack`` above 1 makes the last so many observations one: see `FrameStack`.
     """
+    made = _made(env_id, n_envs, options)
+    return made if frame_stack == 1 else FrameStack(made, frame_stack)
+
+
+def _made(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
     require_count("n_envs", n_envs)
     source, _, name = env_id.rpartition(":")
     if source == "envpool":
@@ -85,8 +94,16 @@ def _gymnasium(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environm
 
 
 def _yours(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
-    made = called(imported(env_id), n_envs, settings=options, what=env_id)
-    return require_environments(GymnasiumVector(made) if isinstance(made, VectorEnv) else made, env_id, n_envs)
+    keys = options.get("observation_key")
+    made = called(imported(env_id), n_envs, settings=options_without(options, "observation_key"), what=env_id)
+    if isinstance(made, VectorEnv):
+        made = GymnasiumVector(made, observation_key=keys)
+    elif keys is not None:
+        raise ValueError(
+            f"observation_key={keys!r} chooses from the Dict of a gymnasium.vector.VectorEnv, and {env_id} returns "
+            f"{type(made).__name__}: choose there what it observes"
+        )
+    return require_environments(made, env_id, n_envs)
 
 
 def _unknown(env_id: str) -> ValueError:

@@ -1,6 +1,6 @@
 """What N environments are (`Environments`) and what they answer to N actions (`Step`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -8,7 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.observations import ObservationShape
+from optimist.training.trunks import Dtype, Shape
+
+Arrays = np.ndarray | Mapping[str, np.ndarray]
+"""The observations of N environments: an array (N, ...), or of a Dict one under every name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +19,7 @@ class Step:
     """What N environments answer to N actions.
 
     ``observations`` is what to act on next: the first one of a new episode where an episode has just ended.
-    ``next_observations`` is what the action led to: the final observation where an episode ended, and the very array
+    ``next_observations`` is what the action led to: the final observation where an episode ended, and the very object
     ``observations`` if none did. ``valid`` is False where the action was ignored because the environment was only
     resetting; None says that all are valid. ``places`` says where on a map ``next_observations`` are, row and column,
     negative off the map; None: there is no map.
@@ -25,8 +28,8 @@ class Step:
     bool; places (N, 2).
     """
 
-    observations: np.ndarray
-    next_observations: np.ndarray
+    observations: Arrays
+    next_observations: Arrays
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
@@ -56,13 +59,19 @@ class Environments(Protocol):
         ...
 
     @property
-    def observation_shape(self) -> ObservationShape:
-        """One observation: (C, H, W), (k,), or Discrete(n)."""
+    def observation_shape(self) -> Shape:
+        """One observation: an image (C, H, W), a vector (k,), one of n states Discrete(n), codes Grid((C, H, W)).
+
+        Of a Dict one of these under every name.
+        """
         ...
 
     @property
-    def observation_dtype(self) -> np.dtype:
-        """One of uint8, float32 and int64 (for Discrete)."""
+    def observation_dtype(self) -> Dtype:
+        """One of uint8, float32 and int64 (for Discrete); of a Dict one under every name.
+
+        Bytes that are no codes are divided by 255 by the networks; floats are read as they are: give images in 0 .. 1.
+        """
         ...
 
     @property
@@ -75,7 +84,7 @@ class Environments(Protocol):
         """An episode whose raw return is above this was a success. None: not defined."""
         ...
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Arrays:
         """The first observations (N, ...), every environment started anew from ``seed`` alone."""
         ...
 
@@ -87,7 +96,7 @@ class Environments(Protocol):
         """Everything that `step` changes: numpy arrays, numbers, strings, nested. None: it cannot be saved."""
         ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Arrays:
         """The observations to act on, having continued exactly where ``state`` was taken."""
         ...
 
@@ -123,11 +132,22 @@ def options_refused(env_id: str, options: Mapping[str, Any]) -> Iterator[None]:
         raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
 
 
-def replaced(values: np.ndarray, where: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def map_arrays(function: Callable[..., Any], first: Arrays, *others: Arrays) -> Any:
+    """``function`` of the arrays; of Dicts, of those under every name."""
+    if isinstance(first, Mapping):
+        return {name: function(part, *(other[name] for other in others)) for name, part in first.items()}
+    return function(first, *others)
+
+
+def replaced(values: Arrays, where: np.ndarray, rows: Arrays) -> Any:
     """A copy of ``values`` (N, ...) with ``rows`` (one for each True of ``where``, or one for all) in their places."""
-    values = values.copy()
-    values[where] = rows
-    return values
+
+    def one(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        array[where] = new
+        return array
+
+    return map_arrays(one, values, rows)
 
 
 def require_choices(actions: np.ndarray, *, n_envs: int, choices: int) -> np.ndarray:

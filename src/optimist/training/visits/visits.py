@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from optimist.bonuses.observations import Image, ObservationShape, parts_of
+from optimist.bonuses.observations import (
+    Discrete,
+    Image,
+    ObservationShape,
+    flatten_time,
+    map_observations,
+    named,
+    parts_of,
+    unnamed,
+)
 from optimist.bonuses.transitions import Transitions
 from optimist.training.visits.unique_states import UniqueStates, fingerprints
 from optimist.training.visits.visit_map import PARTS, VisitMap
@@ -18,8 +27,8 @@ class Visits:
     Paper: section 4, unique states by a hash.
     """
 
-    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int):
-        self._shape = shape
+    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int, frames: int = 1):
+        self._shape, self._frames = shape, frames
         self.states = UniqueStates(limit_bytes // 2)
         self.stacks = UniqueStates(limit_bytes // 2)
         self.map = VisitMap(-(-total_steps // PARTS))
@@ -27,9 +36,9 @@ class Visits:
     def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
         """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N)."""
         valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
-        stacks: np.ndarray = transitions.observations.flatten(0, 1).numpy()[valid]  # pyrefly: ignore
-        self.stacks.add(fingerprints(stacks))
-        self.states.add(fingerprints(newest_frames(self._shape, stacks)))
+        seen = map_observations(lambda rows: rows.numpy()[valid], flatten_time(transitions.observations))
+        self.stacks.add(fingerprints(_side_by_side(seen)))
+        self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen, self._frames))))
         if places is not None:
             self.map.add(step, places.reshape(-1, 2)[valid], bonuses.flatten().numpy()[valid])
 
@@ -49,7 +58,24 @@ class Visits:
         self.map.load_state_dict(state["map"])
 
 
-def newest_frames(shape: ObservationShape, observations: np.ndarray) -> np.ndarray:
-    """The newest frame of stacked images; other observations as they are. Shapes: (n, C, H, W) -> (n, c, H, W)."""
-    part = next(iter(parts_of(shape, channels="newest").values()))
-    return np.ascontiguousarray(observations[:, -part.channels :]) if isinstance(part, Image) else observations
+def newest_frames(shape: ObservationShape, observations: Any, frames: int = 1) -> Any:
+    """The newest of ``frames`` stacked observations, and of an image its newest frame; other arrays as they are.
+
+    Shapes: (n, C, ...) -> (n, c, ...); of a Dict each array.
+    """
+    parts, newest = parts_of(shape, channels="newest"), {}
+    for name, rows in named(observations).items():
+        part = parts[name]
+        one = rows[:, -part.channels :] if isinstance(part, Image) else rows
+        if frames > 1 and not isinstance(part, Discrete):
+            one = rows[:, -(rows.shape[1] // frames) :]
+        newest[name] = np.ascontiguousarray(one)
+    return unnamed(newest, like=shape)
+
+
+def _side_by_side(observations: Any) -> np.ndarray:
+    """The array of the observations; of a Dict, the bytes of its arrays in one row per state. -0.0 and 0.0 are one."""
+    if not isinstance(observations, Mapping):
+        return observations
+    rows = [np.ascontiguousarray(part + part.dtype.type(0)).reshape(len(part), -1) for part in observations.values()]
+    return np.concatenate([row.view(np.uint8) for row in rows], axis=1)
