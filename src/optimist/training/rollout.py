@@ -1,5 +1,6 @@
 """T steps of N environments under the current policy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +50,12 @@ def collect(
     episodes: Episodes,
     timer: Timer,
     first_step: int,
+    check: Callable[[], object] = lambda: None,
 ) -> tuple[Rollout, np.ndarray]:
     """A rollout from ``observations`` on, and the observations to act on next.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
+    ``check`` is called before every step, and may raise.
     """
     n_envs, device = environments.n_envs, agent.values.weight.device
     shape, dtype = observations.shape[1:], torch.from_numpy(observations[:0]).dtype
@@ -66,6 +69,7 @@ def collect(
     places: list[np.ndarray] = []
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
+        check()
         with timer.time("inference"):
             seen[t] = torch.from_numpy(observations)
             outputs, values_now = agent(seen[t].to(device))

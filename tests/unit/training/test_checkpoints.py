@@ -286,7 +286,7 @@ def test_a_full_disk_leaves_the_older_checkpoint(tmp_path: Path) -> None:
         assert newest(tmp_path) == (100, {"step": 100})
         assert len(list(tmp_path.iterdir())) == 1
         require_writable(tmp_path, 100_000)
-        with pytest.raises(OSError, match=r"needs 1200000 bytes for 3 checkpoints of 400000, and \d+ are free"):
+        with pytest.raises(OSError, match=r"needs 1600000 bytes for 4 checkpoints of 400000, and \d+ are free"):
             require_writable(tmp_path, 400_000)
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
