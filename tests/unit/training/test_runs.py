@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from optimist.files import InUse, locked
+from optimist.training.agent import chosen_device
 from optimist.training.config import TrainConfig
 from optimist.training.environments import GymnasiumVector
 from optimist.training.environments.deep_sea import DeepSea
@@ -70,6 +72,20 @@ def test_a_refused_start_leaves_nothing_behind(case, tmp_path):
     with pytest.raises(kind, match=message):
         runs.train(replace(TINY, **changes), tmp_path / "deep" / "run")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="there is an accelerator")
+@pytest.mark.parametrize("accelerator", ["mps", "cuda"])
+def test_an_accelerator_that_cannot_compute_a_run_is_passed_over_with_a_warning(accelerator, monkeypatch):
+    """Here there is neither, so both fail, as MPS does without double precision."""
+    monkeypatch.setattr(getattr(torch, accelerator), "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: accelerator == "mps")
+    with pytest.warns(
+        UserWarning, match=f"training on the CPU instead: the device '{accelerator}' cannot be used here"
+    ):
+        assert chosen_device("auto").type == "cpu"
+    with pytest.raises(ValueError, match=f"the device '{accelerator}' cannot be used here: .* Choose auto, cpu"):
+        chosen_device(accelerator)
 
 
 def test_a_refused_start_leaves_what_was_there(tmp_path):

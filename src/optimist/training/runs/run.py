@@ -204,13 +204,13 @@ def _way_on(folder: Path) -> Iterator[None]:
         raise OSError(error.errno, told) from error
 
 
-def read_run(folder: Path) -> tuple[TrainConfig, int, dict[str, Any]]:
-    """The configuration of the run in ``folder``, the step of its newest intact checkpoint, and the state in it.
+def read_run(folder: Path, *, best: bool = False) -> tuple[TrainConfig, int, dict[str, Any]]:
+    """The configuration of the run in ``folder``, the step of its newest intact (or best) checkpoint, and its state.
 
     An error if ``config.json`` was edited in a way that does not fit the checkpoint, see `CHANGEABLE`.
     """
     config = read_config(folder)
-    step, state = checkpoints.newest(folder / CHECKPOINTS)
+    step, state = (checkpoints.best if best else checkpoints.newest)(folder / CHECKPOINTS)
     checkpoints.require_entries(state, "config", "trainer", "log")
     if (held := state["trainer"].get("step")) != step:
         raise ValueError(f"the checkpoint of step {step} in {folder} holds step {held}: it was renamed")
