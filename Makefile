@@ -56,8 +56,9 @@ docs: $(READY)          ## the documentation site, into site/
 bench: $(READY)         ## ratios measured side by side on this machine
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
-campaign: $(READY)      ## tests that take too long for make test
+campaign: $(READY)      ## tests that take too long for make test, and 200 kills of real runs, into results/campaign/
 	$(BIN)/pytest -n 2 --dist worksteal -m campaign
+	$(BIN)/python benchmarks/fault_campaign.py --kills 200
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,12 +1,25 @@
-"""The one atomic write: a file is complete or not there at all, and only regular files are ever replaced."""
+"""The one atomic write (a file is complete or not there at all), and the one lock (a folder has one writer)."""
 
+import errno
+import json
 import os
+import socket
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-PARTIAL = ".partial"
+try:
+    import fcntl
+except ImportError:  # Windows: the record of the owner alone keeps writers apart
+    fcntl = None
+
+PARTIAL, OWNER = ".partial", "owner.json"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What a network disk answers that has no locks."""
 
 
 def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
@@ -67,3 +80,125 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+class InUse(RuntimeError):
+    """Another process writes to a folder; the message says which."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The right to write to ``folder``, held by this process through the open file ``opened``."""
+
+    folder: Path
+    opened: int
+    record: str
+
+    def require_held(self) -> None:
+        """An error if the lock's file is no longer ours: it was deleted, and perhaps another process goes on here."""
+        with suppress(FileNotFoundError):
+            if (self.folder / OWNER).read_text() == self.record:
+                return
+        raise InUse(
+            f"{self.folder} is no longer this process's: its {OWNER} was deleted or replaced while it was written to, "
+            f"or the folder was moved. Now {_owner(self.folder / OWNER)} may write there"
+        )
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[Lock]:
+    """In this block nobody else who asks for it writes to ``folder``, which is made; `InUse` if somebody does already.
+
+    Who it is stands in ``owner.json``, which goes again after the block. A process that is killed leaves the file, and
+    the system takes its lock away. On a disk without locks the file itself counts, as long as its process may live.
+    """
+    try:
+        lock = _take(folder)
+    except OSError as error:  # of the same errno, so of the same subclass
+        told = f"cannot write to {folder}: {error.strerror}. Choose a folder that can be written to"
+        raise OSError(error.errno, told) from error
+    _HELD.add(lock.opened)
+    try:
+        yield lock
+    finally:
+        with suppress(InUse, OSError):
+            lock.require_held()
+            (folder / OWNER).unlink()
+        _HELD.discard(lock.opened)
+        os.close(lock.opened)
+
+
+def only_leftovers(folder: Path) -> bool:
+    """Whether ``folder`` holds nothing but what a process leaves that was killed before it wrote anything."""
+    return all(path.name == OWNER or path.name.endswith(PARTIAL) for path in folder.iterdir())
+
+
+_HELD: set[int] = set()
+if hasattr(os, "register_at_fork"):  # a child that outlives its parent must not keep the parent's lock
+    os.register_at_fork(after_in_child=lambda: [os.close(_HELD.pop()) for _ in range(len(_HELD))])
+
+
+def _take(folder: Path) -> Lock:
+    path, me = folder / OWNER, os.getpid()
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # the folder was just removed by a process whose start was refused
+            continue
+        try:
+            _lock(opened, path)
+            if path.exists() and os.path.samestat(os.fstat(opened), path.stat()):
+                since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+                record = {"host": socket.gethostname(), "process": me, "started": _started(me), "since": since}
+                os.ftruncate(opened, 0)
+                os.write(opened, json.dumps(record).encode())
+                return Lock(folder, opened, json.dumps(record))
+        except BaseException:
+            os.close(opened)
+            raise
+        os.close(opened)  # its last owner has deleted it in between
+
+
+def _lock(opened: int, path: Path) -> None:
+    told = "{} is being written to by {}: wait for it, or stop it first"
+    try:
+        if fcntl is not None:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+    except BlockingIOError:
+        raise InUse(told.format(path.parent, _owner(path))) from None
+    except OSError as problem:
+        if problem.errno not in _NO_LOCKS:
+            raise
+    if _may_live(path):
+        known = f". This disk has no locks: if you know that this process has ended, delete {path}"
+        raise InUse(told.format(path.parent, _owner(path)) + known)
+
+
+def _owner(path: Path) -> str:
+    record = _record(path)
+    return "another process" if record is None else "process {process} on {host}, since {since}".format(**record)
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    with suppress(OSError, ValueError):
+        record = json.loads(path.read_text())
+        if isinstance(record, dict) and record.keys() == {"host", "process", "started", "since"}:
+            return record
+    return None
+
+
+def _may_live(path: Path) -> bool:
+    """Whether the process in a record may be at work: that it is not can be known of this machine's alone."""
+    record = _record(path)
+    if record is None or record["host"] != socket.gethostname() or record["started"] is None:
+        return record is not None
+    return _started(record["process"]) == record["started"]
+
+
+def _started(process: int) -> int | None:
+    """When a process was started, in Linux's ticks since the boot: numbers of processes are used again, this is not."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    return None

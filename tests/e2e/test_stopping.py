@@ -105,6 +105,32 @@ def test_a_run_in_training_writes_a_checkpoint_and_says_how_it_goes_on(number, c
     assert int(newest.rpartition("-")[2]) == int(last)
 
 
+SLOW = """
+import time
+from optimist.training.environments.deep_sea import DeepSea
+
+class Slow(DeepSea):
+    def step(self, actions):
+        open("stepped", "w").close()
+        time.sleep(0.05)
+        return super().step(actions)
+
+def make(n_envs):
+    return Slow(6, n_envs=n_envs)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_rollout_of_ten_minutes_does_not_delay_the_answer(tmp_path):
+    """`stopped` waits for a minute."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    words = ("train", *LONG, "--env", "slow:make", "--bonus", "count", "--steps", "12000", "--out", "run")
+    returned, printed, seconds = stopped(words, tmp_path, signal.SIGTERM, 0.2, after=tmp_path / "stepped")
+    assert returned == 143, printed
+    assert "stopped at step 0 of 100,000,000; go on with  optimist resume run" in printed
+    assert seconds < SECONDS / 2
+
+
 def test_sigterm_outside_of_a_run_exits_with_143(tmp_path):
     code, printed, _ = stopped(COMMANDS["bandit"], tmp_path, signal.SIGTERM, 3.0)
     assert code == 143, printed

@@ -26,6 +26,8 @@ class PlayCommand:
     """Games side by side: the first is shown, the drop at the ends of episodes is measured in all."""
     greedy: bool = False
     """Take the most likely action instead of drawing one."""
+    best: bool = False
+    """Play the best checkpoint instead of the newest."""
     out: Path | None = None
     """Where to write; the folder play in the run's folder if not given. Files of an earlier play are replaced."""
 
@@ -47,6 +49,7 @@ def run_play(command: PlayCommand, screen: Console) -> None:
             seed=command.seed,
             n_envs=command.games,
             greedy=command.greedy,
+            best=command.best,
         )
         status.update("drawing")
         with output_folder(out, may_overwrite=True) as folder:

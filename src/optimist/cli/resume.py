@@ -8,6 +8,7 @@ import tyro
 from rich.console import Console
 
 from optimist.checks import require_count
+from optimist.cli.console import print_line
 from optimist.cli.running import run_to_end
 
 
@@ -30,6 +31,9 @@ def run_resume(command: ResumeCommand, screen: Console) -> int:
     from optimist.training.runs import run as runs  # PyTorch
 
     def resume(tell: runs.Tell) -> None:
-        runs.resume(command.folder, total_steps=command.total_steps, tell=tell)
+        def say(text: str) -> None:
+            print_line(screen, text)
+
+        runs.resume(command.folder, total_steps=command.total_steps, tell=tell, say=say)
 
     return run_to_end(resume, command.folder, screen)

@@ -58,11 +58,14 @@ def training_line(screen: Console) -> Iterator[Tell]:
 def line(metrics: Mapping[str, float], speed: float | None) -> str:
     """The metrics of a rollout in one line; what is not known yet is left out."""
     seconds = sum(value for name, value in metrics.items() if name.startswith("seconds/"))
+    ended, unfinished, cut = (metrics[name] for name in ("episodes", "episodes_unfinished", "episodes_cut"))
     success = metrics["success_rate"]
     parts = [
         f"first rollout {seconds:.1f} s" if speed is None else f"{speed:,.0f} steps/s",
-        f"return {metrics['return_mean']:.3g}" if metrics["episodes"] else "no episode yet",
+        f"return {metrics['return_mean']:.3g}" if ended else "no episode yet",
         f"success {success:.0%}" if success == success else "",
+        f"{unfinished:,.0f} of {min(ended, 100) + unfinished:,.0f} unfinished" if unfinished else "",
+        f"{cut:,.0f} cut" if cut else "",
         f"{metrics['unique_states']:,.0f} states",
         f"bonus {metrics['bonus_mean']:.2g}",
     ]

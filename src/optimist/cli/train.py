@@ -10,6 +10,7 @@ from rich.console import Console
 
 from optimist.cli.outputs import removed_if_empty, require_new_folder
 from optimist.cli.running import run_to_end
+from optimist.files import only_leftovers
 from optimist.training.config import TrainConfig
 from optimist.training.presets import defaults_for
 
@@ -57,7 +58,8 @@ def run_train(command: TrainCommand, screen: Console) -> int:
     """``optimist train``."""
     config = command.settings
     folder = command.out or Path("runs") / folder_name(config)
-    require_new_folder(folder, f"choose another with --out, or go on with  optimist resume {folder}")
+    if not (folder.is_dir() and only_leftovers(folder)):  # of a process that was killed before it wrote anything
+        require_new_folder(folder, f"choose another with --out, or go on with  optimist resume {folder}")
     from optimist.training.runs import run as runs  # PyTorch
 
     with removed_if_empty(folder):

@@ -168,6 +168,9 @@ BANDITS = {"d": "d", "contestant": "contestant", "milliseconds": "ms per round",
 BANDITS |= {"than": "as fast as"}
 TRAINING = {"task": "task", "variant": "variant", "steps_per_second": "steps per second"}
 TRAINING |= {"ratio": "times the first of its task"}
+CAMPAIGN = {"environment": "environment", "bonus": "bonus", "SIGKILL": "SIGKILL", "SIGTERM": "SIGTERM"}
+CAMPAIGN |= {"SIGINT": "SIGINT", "damaged": "files damaged", "crowded": "two processes", "no room": "no room"}
+CAMPAIGN |= {"full disk": "full disk", "compared": "ends compared", "identical": "identical"}
 ADAPTERS = {"host": "host", "case": "case", "ratio": "seconds with the bonus over seconds without"}
 
 QUESTIONS = (
@@ -242,6 +245,7 @@ QUESTIONS = (
             Exhibit("benchmarks", columns("adapters", ADAPTERS)),
         ),
     ),
+    Question("What does a run survive?", (Exhibit("campaign", columns("campaign", CAMPAIGN)),)),
 )
 
 # ---- The page --------------------------------------------------------------------------------------------------------

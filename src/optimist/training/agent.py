@@ -1,5 +1,6 @@
 """The agent: a trunk that reads observations, an actor, and a critic with an extrinsic and an intrinsic head."""
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -176,13 +177,32 @@ def described(answer: object) -> str:
 
 
 def chosen_device(name: str) -> torch.device:
-    """The device called ``name``, auto being the fastest there is, or an error that says what to write."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    """The device called ``name``, or an error that says what to write.
+
+    ``auto`` is an accelerator that can compute what a run computes, else, with a warning if there is one that cannot,
+    the CPU.
+    """
+    if name != "auto":
+        return _require_usable(name)
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    for accelerator in [name for name, is_there in there.items() if is_there]:
+        try:
+            return _require_usable(accelerator)
+        except ValueError as problem:
+            warnings.warn(f"training on the CPU instead: {problem}", stacklevel=2)
+    return torch.device("cpu")
+
+
+def _require_usable(name: str) -> torch.device:
+    """The device called ``name``, after a step of Adam and a number in double precision there."""
     try:
         device = torch.device(name)
-        torch.empty(1, device=device).tolist()  # the device "meta" computes nothing
-    except (RuntimeError, AssertionError, NotImplementedError) as problem:
+        weight = nn.Parameter(torch.ones(2, 2, device=device))
+        with torch.enable_grad():
+            (weight @ weight).sum().backward()
+        torch.optim.Adam([weight], fused=True).step()
+        torch.ones(1, device=device, dtype=torch.float64).tolist()  # the device "meta" computes nothing
+        return device
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
         reason = str(problem).partition("\n")[0]
         raise ValueError(f"the device {name!r} cannot be used here: {reason}. Choose auto, cpu, cuda or mps") from None
-    return device

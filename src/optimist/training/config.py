@@ -96,8 +96,13 @@ class TrainConfig:
     """Whether the policy reads vectors in units of their running mean and deviation; images, codes and states never."""
     warm_up_steps: int = 6400
     """Random steps of every environment before training, for observation statistics (RND's and ICM's): 50 x 128."""
-    checkpoint_every: int = 2_000_000
-    """Steps between checkpoints."""
+    checkpoint_every: int = 200_000
+    """Steps between checkpoints, of which the best is kept too. Ours."""
+    checkpoint_minutes: float = 10.0
+    """Minutes after which there is a checkpoint in any case, at the end of a rollout. Ours."""
+    restart_every: int = 20_000
+    """Steps of every environment between restarts of those whose state cannot be saved: a resumed run plays at most
+    so many again to bring them back to where they were. Ours."""
     unique_states_limit: int = 512 * 2**20
     """Bytes beyond which the number of unique states is estimated. Ours."""
     device: str = "auto"
@@ -113,12 +118,12 @@ class TrainConfig:
         require_choice("activation", self.activation, Activation)
         require_choice("mixing", self.mixing, MixingName)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
-        require_counts(self, "frame_stack")
+        require_counts(self, "frame_stack", "restart_every")
         require_counts(self, "warm_up_steps", "threads", "unique_states_limit", least=0)
         require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
         require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")
-        require_positive_fields(self, "learning_rate", "clip")
+        require_positive_fields(self, "learning_rate", "clip", "checkpoint_minutes")
         for name, signal in (("extrinsic", self.extrinsic), ("intrinsic", self.intrinsic)):
             require_number(f"{name}.weight", signal.weight, least=0)
             require_number(f"{name}.discount", signal.discount, least=0, most=1)

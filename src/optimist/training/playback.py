@@ -96,8 +96,10 @@ class Greedy:
         return self.family.entropy(outputs)
 
 
-def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greedy: bool = False) -> Playback:
-    """The agent of the run in ``folder``, as its newest checkpoint has it, for ``steps`` steps of new environments.
+def play_back(
+    folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greedy: bool = False, best: bool = False
+) -> Playback:
+    """The agent of the run in ``folder``, of its newest or best checkpoint, for ``steps`` steps of new environments.
 
     The bonuses are `Bonus.compute` of the whole play as one rollout: nothing is learned, memory of an episode (E3B,
     episodic counts) starts empty and anew after every end, and counts go on counting, as in a rollout of training. The
@@ -108,7 +110,7 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
     require_seed(seed)
     if not read_config(folder).explores:
         raise ValueError(f"the run in {folder} was trained without a bonus: there is none to show")
-    config, trained_steps, state = read_run(folder)
+    config, trained_steps, state = read_run(folder, best=best)
     checkpoints.require_entries(state["trainer"], "agent", "bonus", "visits")
     trainer = Trainer(replace(config, n_envs=n_envs, steps=steps, minibatches=1, device="cpu"))
     bonus, pool = trainer.bonus, trainer.environments

@@ -1,7 +1,8 @@
 """PPO with an exploration bonus: two reward signals, two value heads, one loop that reads from top to bottom."""
 
 import os
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance,
 from optimist.training.mixing import Mixing
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.recording import NotRepeated, Recorded
 from optimist.training.runs.timer import Timer
 from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
@@ -46,11 +48,13 @@ class Trainer:
         self.step = 0
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = chosen_device(config.device)
-        self.environments = environments.make(
-            config.env,
-            n_envs=config.n_envs,
-            options=key_values("env_options", config.env_options),
-            frame_stack=config.frame_stack,
+        self.environments = Recorded(
+            environments.make(
+                config.env,
+                n_envs=config.n_envs,
+                options=key_values("env_options", config.env_options),
+                frame_stack=config.frame_stack,
+            )
         )
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
@@ -96,9 +100,14 @@ class Trainer:
                 self.bonus.warm_up(transitions)
         self.observations = self.environments.reset(self._environment_seed())
 
-    def iterate(self, *, cut: bool = False) -> dict[str, float]:
-        """The metrics of one rollout and one update. ``cut`` truncates the episodes that are running after it."""
+    def iterate(self, *, check: Callable[[], object] = lambda: None) -> dict[str, float]:
+        """The metrics of one rollout and one update, after which environments are restarted if `restart_every` says so.
+
+        ``check`` is called between steps and between minibatches. What it raises abandons the rollout: the trainer is
+        then in between and of no more use, and a state that was taken before is whole.
+        """
         config, timer = self.config, self.timer
+        restart = self.environments.is_full_after(config.steps, limit=config.restart_every)
 
         # Play.
         rollout, self.observations = collect(
@@ -106,12 +115,13 @@ class Trainer:
             self.environments,
             self.observations,
             steps=config.steps,
-            cut=cut,
+            cut=restart,
             distribution=self.distribution,
             generator=self.action_generator,
             episodes=self.episodes,
             timer=timer,
             first_step=self.step,
+            check=check,
         )
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
@@ -134,9 +144,10 @@ class Trainer:
                 ],
                 dim=-1,
             )
-            losses = self._update_agent(self._batch(rollout, gains))
+            losses = self._update_agent(self._batch(rollout, gains), check)
             if self.agent.policy.normalizer is not None:
                 self.agent.policy.normalizer.update(rollout.transitions)
+        check()
         with timer.time("bonus"):
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
 
@@ -144,6 +155,8 @@ class Trainer:
         with timer.time("bookkeeping"):
             self.visits.add(self.step, rollout.transitions, rollout.places, bonus)
             self.step += config.rollout_steps
+            if restart:
+                self.restart_environments()
             metrics = self.episodes.summary() | self.visits.counts()
             metrics |= {"bonus_mean": float(bonus.mean()), "bonus_deviation": float(bonus.std())}
             metrics |= {"bonus_max": float(bonus.max()), "intrinsic_reward": float(intrinsic.mean())}
@@ -163,20 +176,15 @@ class Trainer:
         aim = self.config.stop_at_success
         return aim > 0 and self.episodes.finished >= 100 and self.episodes.success_rate >= aim
 
-    @property
-    def restarts_environments(self) -> bool:
-        """Whether the state of the environments cannot be saved, so that they restart at every checkpoint."""
-        return self.environments.state_dict() is None
-
     def restart_environments(self) -> None:
-        """Start the environments anew from a seed that is derived from the step, as a resumed run will."""
+        """Start the environments anew from a seed that is derived from the step; the running episodes are cut."""
         self.observations = self.environments.reset(self._environment_seed())
-        self.episodes.abandon()
+        self.episodes.cut()
         if self.bonus is not None:
             self.bonus.forget_episodes()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that `iterate` changes. ``environments`` is None where an emulator's state cannot be saved."""
+        """Everything that `iterate` changes."""
         return self.own_state() | {"environments": self.environments.state_dict()}
 
     def own_state(self) -> dict[str, Any]:
@@ -194,7 +202,7 @@ class Trainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where ``state`` was taken; environments whose state could not be saved are restarted."""
+        """Continue where ``state`` was taken. Environments that are not repeatable are restarted, with a warning."""
         require_same_layout(state["agent"], module_state(self.agent))
         self.step = state["step"]
         self.agent.load_state_dict(state["agent"])
@@ -206,10 +214,11 @@ class Trainer:
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
         self.visits.load_state_dict(state["visits"])
-        if state["environments"] is None:
-            self.restart_environments()
-        else:
+        try:
             self.observations = self.environments.load_state_dict(state["environments"])
+        except NotRepeated as problem:
+            warnings.warn(f"{problem}. They are restarted: from here on this is another run", stacklevel=2)
+            self.restart_environments()
 
     def _make_bonus(self) -> Bonus:
         return bonuses.make(
@@ -260,7 +269,7 @@ class Trainer:
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
-    def _update_agent(self, batch: Batch) -> dict[str, float]:
+    def _update_agent(self, batch: Batch, check: Callable[[], object]) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
             least = torch.tensor([self.mixing.least_deviation, 0.0], device=self.device)
@@ -274,6 +283,7 @@ class Trainer:
                 self.distribution,
                 heads=(config.extrinsic.weight > 0 and self.mixing.has_task, self.bonus is not None),
                 generator=self.minibatch_generator,
+                check=check,
             )
         except NotFinite as problem:
             raise NotFinite(
@@ -308,10 +318,12 @@ def update_agent(
     *,
     heads: tuple[bool, bool],
     generator: torch.Generator,
+    check: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
     """The mean `MEASURES` over all steps of Adam on a rollout: ``epochs`` passes of ``minibatches`` each.
 
     ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
+    ``check`` is called before every step of Adam.
     """
     if len(batch.actions) < config.minibatches:
         raise ValueError(
@@ -324,6 +336,7 @@ def update_agent(
     for _ in range(1 if config.untrained else config.epochs):
         order = torch.randperm(len(batch.actions), generator=generator)
         for index in order.tensor_split(config.minibatches):
+            check()
             loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained)
             measured.append(measures)
             if config.untrained:

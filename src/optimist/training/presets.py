@@ -32,7 +32,7 @@ GRID = TrainConfig(
 )
 """MiniGrid and other small grids. Ours, after the numbers usual for them (rl-starter-files, SB3's zoo)."""
 
-VECTOR = replace(GRID, n_envs=16, steps=128, checkpoint_every=200_000)
+VECTOR = replace(GRID, normalize_observations=True)
 """Vectors and discrete states: classic control, FrozenLake, the combination lock."""
 
 DEEP_SEA = replace(VECTOR, n_envs=32, steps=64)

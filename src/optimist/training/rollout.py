@@ -1,5 +1,6 @@
 """T steps of N environments under the current policy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +51,12 @@ def collect(
     episodes: Episodes,
     timer: Timer,
     first_step: int,
+    check: Callable[[], object] = lambda: None,
 ) -> tuple[Rollout, Arrays]:
     """A rollout from ``observations`` on, and the observations to act on next.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
+    ``check`` is called before every step, and may raise.
     """
     n_envs, device = environments.n_envs, agent.values.weight.device
     seen, next_observations = _empty(observations, steps), _empty(observations, steps)
@@ -65,6 +68,7 @@ def collect(
     places: list[np.ndarray] = []
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
+        check()
         with timer.time("inference"):
             outputs, values_now = agent(map_observations(lambda part: part.to(device), _write(seen, t, observations)))
             action = distribution.sample(outputs, generator=generator)

@@ -47,8 +47,17 @@ def test_more_steps_than_planned_are_100_percent_and_no_steps_are_too():
 def test_a_line_leaves_out_what_is_not_known():
     metrics = {
         "success_rate": math.nan, "return_mean": math.nan, "episodes": 0.0, "unique_states": 12.0, "bonus_mean": 0.5,
-        "seconds/bonus": 1.5,
+        "seconds/bonus": 1.5, "episodes_cut": 0.0, "episodes_unfinished": 0.0,
     }  # fmt: skip
     assert line(metrics, None) == "first rollout 1.5 s, no episode yet, 12 states, bonus 0.5"
     known = metrics | {"success_rate": 0.25, "return_mean": 3.0, "episodes": 4.0}
     assert line(known, 1000.0) == "1,000 steps/s, return 3, success 25%, 12 states, bonus 0.5"
+
+
+def test_a_line_says_of_how_many_unfinished_episodes_it_is_and_how_many_were_cut():
+    metrics = {
+        "success_rate": 1 / 512, "return_mean": -38.8, "episodes": 1.0, "unique_states": 12.0, "bonus_mean": 0.5,
+        "episodes_cut": 1024.0, "episodes_unfinished": 511.0,
+    }  # fmt: skip
+    told = "9 steps/s, return -38.8, success 0%, 511 of 512 unfinished, 1,024 cut, 12 states, bonus 0.5"
+    assert line(metrics, 9.0) == told

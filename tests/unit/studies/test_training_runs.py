@@ -1,13 +1,16 @@
 """A study's runs: finished ones are not repeated, interrupted ones go on, failed ones are told and lose nobody else."""
 
 import csv
+import os
 from dataclasses import replace
 
 import pytest
 
+from optimist.files import locked
 from optimist.studies.study import Session
 from optimist.studies.training.runs import ERROR, UNPLAYED, Failed, Finished, Job, train_all
 from optimist.training.config import TrainConfig
+from optimist.training.runs.run import write_config
 
 ROLLOUT = 64
 TINY = TrainConfig(
@@ -91,22 +94,37 @@ def test_without_workers_nothing_is_played_and_what_is_missing_is_told(tmp_path)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["sea-count-seed-0"]
 
 
-def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tmp_path):
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_run_killed_before_its_first_checkpoint_is_started_anew(configured, tmp_path):
     torso = tmp_path / "runs/sea-count-seed-0"
-    torso.mkdir(parents=True)
-    (torso / "metrics.csv").write_text("step\n")
+    (torso / "checkpoints").mkdir(parents=True)
+    (torso / "owner.json").write_text("")  # the lock of the killed process
+    if configured:
+        write_config(torso, replace(jobs(0)[0].config, threads=1))
     (result,) = train(jobs(0), tmp_path, 1, silent)
     assert isinstance(result, Finished)
     assert len(metrics(tmp_path, "sea-count-seed-0")) == 8
+
+
+def test_a_run_that_somebody_else_plays_is_left_to_them(tmp_path):
+    theirs = tmp_path / "runs/sea-count-seed-0"
+    with locked(theirs):
+        taken, free = train(jobs(0, 1), tmp_path, 1, silent)
+        assert [path.name for path in theirs.iterdir()] == ["owner.json"]
+    assert isinstance(free, Finished)
+    assert taken.message.startswith(f"{theirs} is being written to by process ")
+    assert isinstance(train(jobs(0), tmp_path, 1, silent)[0], Finished)
 
 
 def test_failed_and_dead_runs_are_told_and_the_others_go_on(tmp_path):
     broken = Job("nowhere", "count", replace(TINY, env="DeapSee-4"))
     deadly = Job("death", "count", replace(TINY, env="os:_exit"))  # ends the process that makes it
     told = []
-    lineup = [broken, deadly, *jobs(0, 1)]
-    results = train(lineup, tmp_path, 2, lambda done, total, label: told.append((done, total, label)))
-    assert [type(result) for result in results] == [Failed, Failed, Finished, Finished]
+    lineup = [broken, deadly, *jobs(0, 1, 2)]
+    with locked(tmp_path / "runs" / lineup[-1].name):  # this process plays that one already
+        results = train(lineup, tmp_path, 2, lambda done, total, label: told.append((done, total, label)))
+    assert [type(result) for result in results] == [Failed, Failed, Finished, Finished, Failed]
+    assert f"is being written to by process {os.getpid()} on " in results[4].message
     assert [result.job.name for result in results] == [job.name for job in lineup]
     assert results[0].message.startswith("ValueError: no environment is called 'DeapSee-4'")
     assert "exit code 4" in results[1].message

@@ -1,5 +1,6 @@
 """Checkpoints: what comes back, what damage is noticed, and what a kill or a full disk leaves behind."""
 
+import math
 import os
 import pickle
 import resource
@@ -19,7 +20,16 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from optimist.training.runs import checkpoints
-from optimist.training.runs.checkpoints import DamagedCheckpoint, newest, require_writable, save, size_in_bytes
+from optimist.training.runs.checkpoints import (
+    BEST,
+    DamagedCheckpoint,
+    best,
+    newest,
+    require_writable,
+    save,
+    save_if_best,
+    size_in_bytes,
+)
 
 SMALL = {"weights": torch.arange(6.0).reshape(2, 3), "steps": np.arange(3), "name": "acb"}
 
@@ -236,6 +246,41 @@ def test_another_version_and_another_step_are_refused(tmp_path: Path, monkeypatc
         assert newest(tmp_path)[0] == 100
 
 
+def test_the_best_is_kept_beside_the_last_and_decided_by_success_and_then_by_return(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="it is written at a checkpoint once 100 episodes have ended"):
+        best(tmp_path)
+    scores = [(0.0, -5.0), (0.0, -3.0), (0.5, -9.0), (0.5, -9.0), (0.4, 99.0), (0.5, -8.0), (math.nan, 1.0)]
+    kept = []
+    for step, score in enumerate(scores):
+        save_if_best(tmp_path, step, {"step": step}, score)
+        save(tmp_path, step, {"step": step})
+        kept.append(best(tmp_path)[0])
+        assert best(tmp_path)[1] == {"step": kept[-1]}
+        assert newest(tmp_path)[0] == step
+    assert kept == [0, 1, 2, 2, 2, 5, 5]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_damaged_best_one_is_replaced_by_the_next_and_never_stops_a_run(tmp_path: Path) -> None:
+    save_if_best(tmp_path, 100, {"step": 100}, (1.0, 1.0))
+    (tmp_path / BEST).write_bytes((tmp_path / BEST).read_bytes()[:-1])
+    with pytest.raises(ValueError, match="digest"):
+        best(tmp_path)
+    save_if_best(tmp_path, 200, {"step": 200}, (0.0, 0.0))
+    assert best(tmp_path) == (200, {"step": 200})
+
+
+def test_where_all_others_are_damaged_a_run_goes_on_from_its_best_one(tmp_path: Path) -> None:
+    save_if_best(tmp_path, 100, {"step": 100}, (1.0, 1.0))
+    for step in (200, 300):
+        save(tmp_path, step, {"step": step}).write_bytes(b"")
+    with pytest.warns(DamagedCheckpoint) as told:
+        assert newest(tmp_path) == (100, {"step": 100})
+    assert len(told) == 2
+    save(tmp_path, 150, {"step": 150})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [BEST, "step-000000000150.safetensors"]
+
+
 def test_no_checkpoint_at_all_says_what_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / ".step-000000000100.safetensors.7.partial").write_bytes(b"")
     for folder in (tmp_path, tmp_path / "missing"):
@@ -286,7 +331,7 @@ def test_a_full_disk_leaves_the_older_checkpoint(tmp_path: Path) -> None:
         assert newest(tmp_path) == (100, {"step": 100})
         assert len(list(tmp_path.iterdir())) == 1
         require_writable(tmp_path, 100_000)
-        with pytest.raises(OSError, match=r"needs 1200000 bytes for 3 checkpoints of 400000, and \d+ are free"):
+        with pytest.raises(OSError, match=r"needs 1600000 bytes for 4 checkpoints of 400000, and \d+ are free"):
             require_writable(tmp_path, 400_000)
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

@@ -5,7 +5,6 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -140,7 +139,7 @@ class SlowEpisodes:
 
     def __init__(self, count: int, window: int, success_return: float):
         self.flight: list[list[float]] = [[] for _ in range(count)]
-        self.ended: list[list[float]] = []
+        self.events: list[tuple[bool, list[float]]] = []  # in order: whether an episode ended (or was cut), and which
         self.window, self.success_return = window, success_return
 
     def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
@@ -148,61 +147,101 @@ class SlowEpisodes:
             if valid is None or valid[k]:
                 episode.append(float(rewards[k]))
                 if ended[k]:
-                    self.ended.append(list(episode))
+                    self.events.append((True, list(episode)))
                     episode.clear()
 
-    def statistics(self, episodes: list[list[float]]) -> dict[str, float]:
-        returns = [sum(episode) for episode in episodes]
-        n = len(returns)
+    def cut(self) -> None:
+        self.events += [(False, list(episode)) for episode in self.flight if episode]
+        self.flight = [[] for _ in self.flight]
+
+    def summary(self) -> dict[str, float]:
+        ended = [episode for is_end, episode in self.events if is_end]
+        window = ended[-self.window :]
+        ends = [k for k, (is_end, _) in enumerate(self.events) if is_end]
+        first = ends[-self.window] if len(ends) >= self.window else 0  # the oldest of a full window
+        cut = [episode for is_end, episode in self.events[first:] if not is_end]
+        longest = max(map(len, window), default=math.inf)
+        unfinished = [episode for episode in (*cut, *self.flight) if len(episode) > longest]
+        counted = [*window, *unfinished]
+        returns, n = [sum(episode) for episode in counted], len(counted)
+        successes = sum(sum(episode) > self.success_return for episode in window)
         return {
+            "episodes": len(ended),
+            "episodes_cut": sum(not is_end for is_end, _ in self.events),
+            "episodes_unfinished": len(unfinished),
             "return_mean": sum(returns) / n if n else math.nan,
             "return_max": max(returns) if n else math.nan,
-            "length_mean": sum(map(len, episodes)) / n if n else math.nan,
-            "success_rate": sum(r > self.success_return for r in returns) / n if n else math.nan,
+            "length_mean": sum(map(len, counted)) / n if n else math.nan,
+            "success_rate": successes / n if n else math.nan,
         }
 
 
-def assert_equal(got: dict[str, float], expected: dict[str, Any]) -> None:
-    assert got.keys() == expected.keys()
-    np.testing.assert_allclose(list(got.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
-
-
-@given(seed=st.integers(0, 10**6), count=st.integers(1, 5), window=st.integers(1, 8), steps=st.integers(0, 40))
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 5),
+    window=st.integers(1, 8),
+    steps=st.integers(0, 40),
+    ends=st.sampled_from([0.05, 0.3]),
+)
 @settings(max_examples=100, deadline=None)
-def test_episodes_are_those_of_the_slow_count(seed: int, count: int, window: int, steps: int) -> None:
+def test_episodes_are_those_of_the_slow_count(seed: int, count: int, window: int, steps: int, ends: float) -> None:
     rng = np.random.default_rng(seed)
     fast, slow = Episodes(count, window=window, success_return=0.5), SlowEpisodes(count, window, 0.5)
-    rollout = 0
     for t in range(steps):
-        rewards, ended = rng.normal(size=count).astype(np.float32), rng.random(count) < 0.3
+        rewards, ended = rng.normal(size=count).astype(np.float32), rng.random(count) < ends
         valid = None if rng.random() < 0.5 else rng.random(count) < 0.7
         if rng.random() < 0.1:
-            fast.reset_interval()
-            rollout = len(slow.ended)
-        if rng.random() < 0.1:
-            fast.abandon()
-            slow.flight = [[] for _ in range(count)]
+            fast.cut()
+            slow.cut()
         if t == steps // 2:  # and on from a saved state
             saved, fast = fast.state_dict(), Episodes(count, window=window, success_return=0.5)
             fast.load_state_dict(saved)
         for each in (fast, slow):
             each.add(rewards, ended, valid)
-    done = slow.ended
-    assert fast.finished == len(done)
-    assert_equal(fast.summary(), {"episodes": len(done), **slow.statistics(done[-window:])})
-    assert_equal(fast.interval(), {"episodes": len(done) - rollout, **slow.statistics(done[rollout:])})
-    assert [fast.returns_mean, fast.returns_max, fast.lengths_mean, fast.success_rate] == pytest.approx(
-        list(fast.summary().values())[1:], nan_ok=True
-    )
+        expected = slow.summary()
+        got = fast.summary()
+        assert got.keys() == expected.keys()
+        np.testing.assert_allclose(list(got.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
+    assert fast.success_rate == pytest.approx(slow.summary()["success_rate"], nan_ok=True)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_few_quick_successes_are_not_the_success_rate_of_those_that_are_still_under_way(restarts: bool) -> None:
+    """512 environments, of which one arrives after 300 steps and 511 never do: cut after 390, or running on."""
+    episodes = Episodes(512, success_return=0.0)
+    for t in range(1, 701):
+        arrived = (np.arange(512) == 7) & (t == 300)
+        episodes.add(np.where(arrived, 90.0, -0.1), arrived, None)
+        if restarts and t == 390:
+            episodes.cut()
+    told = episodes.summary()
+    assert told["episodes"] == 1
+    assert told["episodes_cut"] == (512 if restarts else 0)
+    # Cut after 390 steps: 511, and environment 7's second episode after 90, which says nothing. All run for 310 since.
+    # Without restarts: 511 run for 700 steps, and environment 7's second episode for 400.
+    assert told["episodes_unfinished"] == (511 + 512 if restarts else 512)
+    assert told["success_rate"] == 1 / (1 + told["episodes_unfinished"])
+    assert told["return_mean"] < 0 < told["return_max"]
+
+
+def test_one_that_is_no_longer_than_those_that_ended_says_nothing_yet() -> None:
+    """A solved task whose episodes all last ten steps: restarts, and whatever is running, leave its success at 1."""
+    episodes = Episodes(4, success_return=0.0)
+    for t in range(1, 96):
+        episodes.add(np.full(4, 0.1), np.full(4, t % 10 == 0), None)
+        if t == 55:
+            episodes.cut()
+    assert episodes.summary()["episodes_cut"] == 4
+    assert episodes.summary()["episodes_unfinished"] == 0
+    assert episodes.success_rate == 1.0
 
 
 def test_without_a_success_return_there_is_no_success_rate() -> None:
     episodes = Episodes(2)
     episodes.add(np.ones(2, np.float32), np.array([True, False]), None)
     assert episodes.finished == 1
-    assert episodes.returns_mean == 1.0
+    assert episodes.summary()["return_mean"] == 1.0
     assert math.isnan(episodes.success_rate)
-    assert math.isnan(episodes.interval()["success_rate"])
 
 
 def test_inputs_and_saved_states_are_never_changed() -> None:
@@ -219,7 +258,6 @@ def test_inputs_and_saved_states_are_never_changed() -> None:
     assert valid.tolist() == [True, False]
     assert (saved["running"] == 0).all()
     assert saved["window"].tolist() == [[1.0], [1.0]]
-    assert saved["sums"].tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
 def test_a_state_of_other_environments_is_refused() -> None:

@@ -121,6 +121,7 @@ TINY = TrainConfig(
     steps=7,
     total_steps=6 * 21,
     checkpoint_every=2 * 21,
+    restart_every=2 * 7,
     epochs=1,
     minibatches=2,
     width=8,
@@ -162,7 +163,13 @@ def test_a_run_that_is_stopped_off_its_schedule_and_resumed_is_scored_the_same_w
 
     with pytest.raises(Interrupted, match="stopped at step 63"):
         runs.train(replace(TINY, bonus=bonus, env_options=RINGS[kind]), tmp_path / "run", tell=stop)
+    stopped_at = len(RECORD)
     runs.resume(tmp_path / "run")
+    if kind != "saved":  # the third rollout, which began with a restart, is played again
+        again = RECORD[stopped_at : stopped_at + 1 + 7]
+        assert again[0] is None
+        assert all((one[0] == other[0]).all() for one, other in zip(again[1:], RECORD[stopped_at - 7 :], strict=False))
+        del RECORD[stopped_at : stopped_at + 1 + 7]
     np.testing.assert_allclose(np.concatenate(scored), ORACLES[bonus](RECORD, []), rtol=1e-6)
     assert sum(event is not None for event in RECORD) == 6 * 7
 

@@ -97,6 +97,17 @@ def test_greedy_takes_the_most_likely_action():
     assert Greedy(Gaussian(2)).sample(moments, generator=generator).tolist() == [[0.5, -1.0]]
 
 
+def test_the_best_checkpoint_is_played_where_it_is_asked_for(trained):
+    folder = trained()
+    step, state = checkpoints.newest(folder / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="once 100 episodes have ended"):
+        play_back(folder, steps=1, best=True)
+    checkpoints.save_if_best(folder / "checkpoints", step, state, (1.0, 1.0))
+    resume(folder, total_steps=2 * step)
+    assert play_back(folder, steps=1, best=True).trained_steps == step
+    assert play_back(folder, steps=1).trained_steps == 2 * step
+
+
 def test_what_cannot_be_played_back_is_said(trained, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no run in"):
         play_back(tmp_path / "nowhere", steps=1, seed=0)

@@ -120,7 +120,7 @@ def test_episodes_end_where_they_must_and_the_next_one_follows(mode):
             assert terminated == (step == length - 1 and episode % 2 == 0)
     ended = [int(sum(r.transitions.ended.sum() for r in made))]
     assert ended == [episodes.finished]
-    assert 2 <= episodes.lengths_mean <= 5
+    assert 2 <= episodes.summary()["length_mean"] <= 5
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,5 +1,6 @@
 """A run on disk: a refused start leaves nothing, a refused resume changes nothing, and errors say what to do."""
 
+import io
 import json
 import signal
 import threading
@@ -7,12 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from optimist.files import InUse, locked
+from optimist.training.agent import chosen_device
 from optimist.training.config import TrainConfig
 from optimist.training.environments import GymnasiumVector
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.runs import checkpoints
 from optimist.training.runs import run as runs
+from optimist.training.runs import serialization as state_files
 from optimist.training.runs.stopping import stop_requests
 
 TINY = TrainConfig(
@@ -69,6 +74,20 @@ def test_a_refused_start_leaves_nothing_behind(case, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(torch.cuda.is_available() or torch.backends.mps.is_available(), reason="there is an accelerator")
+@pytest.mark.parametrize("accelerator", ["mps", "cuda"])
+def test_an_accelerator_that_cannot_compute_a_run_is_passed_over_with_a_warning(accelerator, monkeypatch):
+    """Here there is neither, so both fail, as MPS does without double precision."""
+    monkeypatch.setattr(getattr(torch, accelerator), "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: accelerator == "mps")
+    with pytest.warns(
+        UserWarning, match=f"training on the CPU instead: the device '{accelerator}' cannot be used here"
+    ):
+        assert chosen_device("auto").type == "cpu"
+    with pytest.raises(ValueError, match=f"the device '{accelerator}' cannot be used here: .* Choose auto, cpu"):
+        chosen_device(accelerator)
+
+
 def test_a_refused_start_leaves_what_was_there(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/notes.txt").write_text("mine")
@@ -81,9 +100,88 @@ def test_a_refused_start_leaves_what_was_there(tmp_path):
 def test_no_room_is_known_before_any_work_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(runs.Trainer, "start", lambda self: pytest.fail("it was started"))
     monkeypatch.setattr(checkpoints.shutil, "disk_usage", lambda folder: type("Disk", (), {"free": 10}))
-    with pytest.raises(OSError, match=r"needs .* bytes for 3 checkpoints .* 10 are free"):
+    with pytest.raises(OSError, match=r"needs .* bytes for 4 checkpoints .* 10 are free"):
         runs.train(TINY, tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+def rows(folder):
+    """``metrics.csv`` without the columns of time."""
+    names, *lines = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    return [[c for n, c in zip(names, line, strict=True) if not n.startswith(("seconds", "steps_p"))] for line in lines]
+
+
+@pytest.mark.parametrize("env", ["DeepSea-4", "CartPole-v1"])
+def test_a_checkpoint_by_the_clock_changes_no_result(env, tmp_path, monkeypatch):
+    save, saved = checkpoints.save, []
+    monkeypatch.setattr(checkpoints, "save", lambda *state: saved.append(state[1]) or save(*state))
+    config = replace(TINY, env=env, checkpoint_every=10**6)
+    runs.train(config, tmp_path / "steps")
+    assert saved == [0, 64]
+    saved.clear()
+    runs.train(replace(config, checkpoint_minutes=1e-9), tmp_path / "clock")
+    assert saved == [0, 16, 32, 48, 64]
+    assert rows(tmp_path / "clock") == rows(tmp_path / "steps")
+    ends = [io.BytesIO(), io.BytesIO()]
+    for name, end in zip(("steps", "clock"), ends, strict=True):
+        state_files.StateFile(checkpoints.newest(tmp_path / name / "checkpoints")[1]["trainer"], {}).write(end)
+    assert ends[0].getvalue() == ends[1].getvalue()
+
+
+def test_the_best_checkpoint_is_that_of_the_highest_success_at_a_mark(tmp_path):
+    config = replace(TINY, total_steps=2048, learning_rate=1e-2, stop_at_success=0.0, seed=1)
+    runs.train(config, tmp_path)
+    names, *lines = [line.split(",") for line in (tmp_path / "metrics.csv").read_text().splitlines()]
+    columns = [names.index(name) for name in ("step", "episodes", "success_rate", "return_mean")]
+    told = [[float(line[k]) for k in columns] for line in lines]
+    marks = [row for row in told if row[0] % 32 == 0 and row[1] >= 100]
+    highest = max(marks, key=lambda row: (row[2], row[3], -row[0]))
+    assert checkpoints.best(tmp_path / "checkpoints")[0] == highest[0] < 2048
+    assert highest[2] > min(row[2] for row in marks)
+
+
+def test_a_second_process_is_refused_and_the_first_one_goes_on(tmp_path):
+    """Whoever resumes or starts a run that is being played is told who plays it, and changes nothing."""
+    refused = []
+
+    def try_too(step, total, metrics):
+        before = contents(tmp_path)
+        for go_on in (lambda: runs.resume(tmp_path / "run"), lambda: runs.train(TINY, tmp_path / "run")):
+            with pytest.raises((InUse, FileExistsError)) as caught:
+                go_on()
+            refused.append(type(caught.value))
+        assert contents(tmp_path) == before
+
+    runs.train(TINY, tmp_path / "run", tell=try_too)
+    assert refused == [InUse, FileExistsError] * 4
+    assert not (tmp_path / "run/owner.json").exists()
+    with locked(tmp_path / "new"), pytest.raises(InUse, match="new is being written to by process"):
+        runs.train(TINY, tmp_path / "new")
+    assert not list((tmp_path / "new").iterdir())
+
+
+def test_a_run_whose_folder_is_taken_over_stops_without_writing(tmp_path):
+    def take(step, total, metrics):
+        if step == 48:
+            (tmp_path / "owner.json").write_text("another's")
+            take.before = contents(tmp_path)
+
+    with pytest.raises(InUse, match="is no longer this process's"):
+        runs.train(TINY, tmp_path, tell=take)
+    assert contents(tmp_path) == take.before
+
+
+def test_a_resume_that_cannot_start_keeps_the_run(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Trainer, "start", lambda self: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            runs.train(TINY, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Trainer, "start", lambda self: (_ for _ in ()).throw(OSError("no simulator")))
+        with pytest.raises(OSError, match="no simulator"):
+            runs.resume(tmp_path)
+    runs.resume(tmp_path)
+    assert checkpoints.newest(tmp_path / "checkpoints")[0] == 64
 
 
 def test_a_run_is_not_started_over_another(tmp_path):

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from optimist.config import leaves
+from optimist.files import InUse
 from optimist.studies.study import Session
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Trainer
@@ -162,21 +162,21 @@ def train_elsewhere(job: Job, place: Path) -> Result:
 def train_one(job: Job, place: Path, tell: Tell) -> Result:
     """Trains or resumes one run; whatever goes wrong in it is its result."""
     run = place / job.name
-    checkpoints = run / "checkpoints"
     try:
-        if any(checkpoints.glob("*.safetensors")):
+        if (run / "config.json").is_file():
             resume(run, tell=lambda step, *_: tell(job, step))
         else:
-            shutil.rmtree(run, ignore_errors=True)  # killed before its first checkpoint
             train(job.config, run, tell=lambda step, *_: tell(job, step))
     except Interrupted:
         raise
+    except InUse as problem:  # by another process, whose folder is left alone
+        return Failed(job, str(problem))
     except Exception as problem:
         run.mkdir(parents=True, exist_ok=True)
         (run / ERROR).write_text(traceback.format_exc())
         return Failed(job, f"{type(problem).__name__}: {problem}")
-    for old in sorted(checkpoints.glob("*.safetensors"))[:-1]:
-        old.unlink()
+    for old in sorted((run / "checkpoints").glob("*.safetensors"))[:-1]:  # also the best: a study is about the end
+        old.unlink(missing_ok=True)
     (run / ERROR).unlink(missing_ok=True)
     (run / FINISHED).touch()
     return Finished(job, run)

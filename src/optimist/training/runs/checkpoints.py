@@ -1,9 +1,11 @@
-"""Checkpoints of a run: one file each, complete or not there at all, the last two kept."""
+"""Checkpoints of a run: one file each, complete or not there at all; the last two are kept, and the best."""
 
+import math
 import re
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ from optimist.training.runs import serialization as state_files
 from optimist.training.runs.serialization import NotAStateFile, StateFile
 
 KEPT = 2
+COUNT = KEPT + 2
+"""How many need room: the last two, the best, and a new one, which is complete before an old one goes."""
+BEST = "best.safetensors"
+Score = tuple[float, float]
+"""The success rate, 0 where none is defined, and the mean return, which decides between equals."""
 _NAME = re.compile(r"step-(\d{12,})\.safetensors")
 
 
@@ -22,20 +29,12 @@ class DamagedCheckpoint(UserWarning):
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """The path of the new checkpoint; of the others only the newest before it stays.
+    """The path of the new checkpoint; of the others only the newest before it stays, and the best.
 
     A kill at any moment leaves either the complete file or none. Later steps are removed too: a run that writes
     ``step`` did not continue from them, because they were damaged.
     """
-    file = StateFile(state, {"step": str(step)})
-    path = folder / f"step-{step:012d}.safetensors"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for stale in partial_files(folder, "step-*"):  # left by a run that was killed
-            stale.unlink(missing_ok=True)
-        write_atomically(path, file.write)
-    except OSError as error:
-        raise OSError(error.errno, _failure(path, file.size, error)) from error
+    path = _write(folder / f"step-{step:012d}.safetensors", state, {"step": str(step)})
     earlier = [other for other in _steps(folder) if other < step]
     for other, old in _steps(folder).items():
         if other != step and other not in earlier[: KEPT - 1]:
@@ -43,12 +42,43 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
     return path
 
 
+def save_if_best(folder: Path, step: int, state: Mapping[str, Any], score: Score) -> None:
+    """Writes ``best.safetensors`` if ``score`` is above that of the one that is there, or if that one is damaged.
+
+    What the best was is read from the file itself. So it is no part of the state of a run, and a run that goes on from
+    an earlier checkpoint keeps a best one that it has yet to come to.
+    """
+    if any(math.isnan(part) for part in score):
+        return
+    with suppress(OSError, ValueError, KeyError, SafetensorError):
+        labels = state_files.read_labels(folder / BEST)
+        if (float(labels["success_rate"]), float(labels["return_mean"])) >= score:
+            return
+    labels = {"step": str(step), "success_rate": repr(score[0]), "return_mean": repr(score[1])}
+    _write(folder / BEST, state, labels)
+
+
+def _write(path: Path, state: Mapping[str, Any], labels: Mapping[str, str]) -> Path:
+    file, folder = StateFile(state, labels), path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in partial_files(folder, "*"):  # left by a run that was killed
+            stale.unlink(missing_ok=True)
+        write_atomically(path, file.write)
+    except OSError as error:
+        raise OSError(error.errno, _failure(path, file.size, error)) from error
+    return path
+
+
 def newest(folder: Path) -> tuple[int, dict[str, Any]]:
-    """The step and the state of the newest intact checkpoint; warns of each damaged one that it passes over."""
+    """The step and the state of the newest intact checkpoint; warns of each damaged one that it passes over.
+
+    Where all of the last are damaged, the best is taken.
+    """
     passed = []
-    for step, path in _steps(folder).items():
+    for step, path in _candidates(folder):
         try:
-            return step, _read(path, step)
+            return _read(path, step)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             passed.append(f"{path.name}: {error}")
             warnings.warn(
@@ -59,6 +89,14 @@ def newest(folder: Path) -> tuple[int, dict[str, Any]]:
     if passed:
         raise ValueError(f"no checkpoint in {folder} can be used: {'; '.join(passed)}. Start the run anew")
     raise FileNotFoundError(f"no checkpoint in {folder}: expected files like step-000000001234.safetensors")
+
+
+def best(folder: Path) -> tuple[int, dict[str, Any]]:
+    """The step and the state of the best checkpoint."""
+    path = folder / BEST
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no {path}: it is written at a checkpoint once 100 episodes have ended")
+    return _read(path, None)
 
 
 def require_entries(state: Mapping[str, Any], *names: str) -> None:
@@ -77,7 +115,7 @@ def size_in_bytes(state: Mapping[str, Any]) -> int:
 
 def require_writable(folder: Path, needed_bytes: int) -> None:
     """An error before any work if checkpoints of ``needed_bytes`` each cannot be written to ``folder``."""
-    needed = (KEPT + 1) * needed_bytes  # a new one is complete before an old one goes
+    needed = COUNT * needed_bytes
     probe = folder / "step-probe"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,16 +129,22 @@ def require_writable(folder: Path, needed_bytes: int) -> None:
         ) from error
     if free < needed:
         raise OSError(
-            f"{folder} needs {needed} bytes for {KEPT + 1} checkpoints of {needed_bytes}, and {free} are free. "
+            f"{folder} needs {needed} bytes for {COUNT} checkpoints of {needed_bytes}, and {free} are free. "
             "Free some space or choose a folder on another disk"
         )
 
 
-def _read(path: Path, step: int) -> dict[str, Any]:
+def _read(path: Path, step: int | None) -> tuple[int, dict[str, Any]]:
+    """The step and the state in a file, which must be of ``step`` if that is given."""
     labels, state = state_files.read(path)
-    if labels.get("step") != str(step):
+    if step is not None and labels.get("step") != str(step):
         raise NotAStateFile(f"it is of step {labels.get('step')}, not of the step in its name")
-    return state
+    return int(labels["step"]), state
+
+
+def _candidates(folder: Path) -> list[tuple[int | None, Path]]:
+    """What a run may go on from, the newest first, and the best last."""
+    return [*_steps(folder).items(), *[(None, path) for path in folder.glob(BEST)]]
 
 
 def _steps(folder: Path) -> dict[int, Path]:

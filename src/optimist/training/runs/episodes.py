@@ -1,4 +1,4 @@
-"""Returns and lengths of a run's episodes, over the last that ended and over a rollout."""
+"""Returns and lengths of a run's episodes: of the last that ended, and of those that outlast them."""
 
 import math
 from collections import deque
@@ -15,18 +15,25 @@ NEVER = math.nan
 class Episodes:
     """Returns and lengths of the episodes of ``n_envs`` environments, over the last ``window`` that ended.
 
-    The mean, maximum and success rate are NaN while there is no episode, the latter also if no ``success_return`` is
-    defined: an episode whose return is above it is a success. ``interval`` has the same since ``reset_interval``.
+    Short episodes end first. Where few have ended, or where environments are restarted before long ones can end, those
+    that ended are the survivors: their mean would be of the quick successes alone. So an unfinished episode, running or
+    cut by a restart, counts as soon as it is longer than every one of the window: with its return and length so far,
+    and not as a success. One that is shorter says nothing yet, and does not count.
+
+    All statistics are NaN while no episode has ended, the success rate also if no ``success_return`` is defined: an
+    episode whose return is above it is a success.
     """
 
     def __init__(self, n_envs: int, *, window: int = 100, success_return: float | None = None):
         require_count("n_envs", n_envs)
         require_count("window", window)
         self.finished = 0
+        self.cut_off = 0
         self._success_return = success_return
         self._running = np.zeros((2, n_envs))  # return and length of the episodes in flight
+        self._size = window
         self._ended: deque[tuple[float, float]] = deque(maxlen=window)
-        self.reset_interval()
+        self._cut: deque[tuple[float, float, float]] = deque()  # return, length, and how many had ended before it
 
     def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
         """Add a step of every environment; where it was not valid, nothing happened. Shapes: (n,) each."""
@@ -42,11 +49,14 @@ class Episodes:
             self._running[:, ended] = 0
             self.finished += episodes.shape[1]
             self._ended.extend(zip(*episodes.tolist(), strict=True))
-            self._sums += [*episodes.sum(1), episodes.shape[1], self._successes(episodes[0])]
-            self._highest = max(self._highest, float(episodes[0].max()))
+            while self._cut and self._cut[0][2] <= self.finished - self._size:
+                self._cut.popleft()  # as old as what has left the window
 
-    def abandon(self) -> None:
-        """Forget the episodes in flight: their environments were restarted."""
+    def cut(self) -> None:
+        """The environments were restarted: the episodes in flight are counted as cut, and will never end."""
+        begun = self._running[:, self._running[1] > 0]
+        self.cut_off += begun.shape[1]
+        self._cut.extend((*episode, self.finished) for episode in begun.T.tolist())
         self._running[:] = 0
 
     @property
@@ -55,59 +65,38 @@ class Episodes:
         return [one for one, _ in self._ended]
 
     @property
-    def returns_mean(self) -> float:
-        """The mean return of the window."""
-        return float(np.mean(self._window()[0])) if self._ended else NEVER
-
-    @property
-    def returns_max(self) -> float:
-        """The highest return of the window."""
-        return float(np.max(self._window()[0])) if self._ended else NEVER
-
-    @property
-    def lengths_mean(self) -> float:
-        """The mean length of the window, in steps."""
-        return float(np.mean(self._window()[1])) if self._ended else NEVER
-
-    @property
     def success_rate(self) -> float:
-        """The share of successes in the window."""
-        return self._successes(self._window()[0]) / len(self._ended) if self._ended else NEVER
+        """The share of successes among all that count."""
+        return self.summary()["success_rate"]
 
     def summary(self) -> dict[str, float]:
-        """The number of episodes so far and the statistics of the window, by their column in ``metrics.csv``."""
+        """The numbers of episodes so far and the statistics of those that count, by their column in ``metrics.csv``."""
+        returns, lengths = ended = self._window()
+        outlasting = np.zeros((2, 0))
+        if self._ended:
+            cut = np.array(self._cut, np.float64).reshape(-1, 3).T[:2]
+            unfinished = np.concatenate([self._running, cut], axis=1)
+            outlasting = unfinished[:, unfinished[1] > lengths.max()]
+            returns, lengths = np.concatenate([ended, outlasting], axis=1)
+        known = self._success_return is not None and len(returns) > 0
         return {
             "episodes": float(self.finished),
-            "return_mean": self.returns_mean,
-            "return_max": self.returns_max,
-            "length_mean": self.lengths_mean,
-            "success_rate": self.success_rate,
+            "episodes_cut": float(self.cut_off),
+            "episodes_unfinished": float(outlasting.shape[1]),
+            "return_mean": float(returns.mean()) if len(returns) else NEVER,
+            "return_max": float(returns.max()) if len(returns) else NEVER,
+            "length_mean": float(lengths.mean()) if len(returns) else NEVER,
+            "success_rate": float((ended[0] > self._success_return).sum() / len(returns)) if known else NEVER,
         }
-
-    def interval(self) -> dict[str, float]:
-        """The same statistics of all episodes that ended since ``reset_interval``."""
-        returns, lengths, episodes, successes = (float(total) for total in self._sums)
-        return {
-            "episodes": episodes,
-            "return_mean": returns / episodes if episodes else NEVER,
-            "return_max": self._highest if episodes else NEVER,
-            "length_mean": lengths / episodes if episodes else NEVER,
-            "success_rate": successes / episodes if episodes else NEVER,
-        }
-
-    def reset_interval(self) -> None:
-        """Begin a new interval, as a rollout does."""
-        self._sums = np.zeros(4)  # returns, lengths, episodes, successes
-        self._highest = -math.inf
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything: episodes in flight, the window, the interval."""
+        """Everything: episodes in flight, the window, those that were cut."""
         return {
             "finished": self.finished,
+            "cut_off": self.cut_off,
             "running": self._running.copy(),
             "window": self._window(),
-            "sums": self._sums.copy(),
-            "highest": self._highest,
+            "cut": np.array(self._cut, np.float64).reshape(-1, 3),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -118,14 +107,11 @@ class Episodes:
                 f"the state is of {running.shape[-1]} environments, these are {self._running.shape[1]}: "
                 "a run goes on with as many as it began with"
             )
-        self.finished, self._running = int(state["finished"]), running
+        self.finished, self.cut_off, self._running = int(state["finished"]), int(state["cut_off"]), running
         self._ended.clear()
         self._ended.extend(zip(*state["window"].tolist(), strict=True))
-        self._sums, self._highest = np.array(state["sums"]), float(state["highest"])
+        self._cut = deque(map(tuple, state["cut"].tolist()))
 
     def _window(self) -> np.ndarray:
         """The returns and lengths of the window, the oldest first. Shape: (2, episodes)."""
         return np.array(self._ended, np.float64).reshape(-1, 2).T.copy()
-
-    def _successes(self, returns: np.ndarray) -> float:
-        return NEVER if self._success_return is None else float((returns > self._success_return).sum())

@@ -71,16 +71,22 @@ class StateFile:
         file.write(digest.digest())
 
 
-def read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """The labels and the state of the file at ``path``; tensors on the CPU, tuples as lists."""
+def read_labels(path: Path) -> dict[str, str]:
+    """The labels of the file at ``path``, of which every byte is checked."""
     _require_intact(path)
     with safe_open(path, framework="pt") as file:
-        labels = file.metadata() or {}
-        if (labels.get("format"), labels.get("version")) != (FORMAT, VERSION):
-            raise NotAStateFile(
-                f"it says to be {labels.get('format')!r} version {labels.get('version')!r}, "
-                f"and {FORMAT!r} version {VERSION!r} is read here"
-            )
+        return file.metadata() or {}
+
+
+def read(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """The labels and the state of the file at ``path``; tensors on the CPU, tuples as lists."""
+    labels = read_labels(path)
+    if (labels.get("format"), labels.get("version")) != (FORMAT, VERSION):
+        raise NotAStateFile(
+            f"it says to be {labels.get('format')!r} version {labels.get('version')!r}, "
+            f"and {FORMAT!r} version {VERSION!r} is read here"
+        )
+    with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (it is not a dict)
     state = _with_tensors(json.loads(labels.pop("state")), tensors)
     return labels, state

@@ -19,10 +19,19 @@ class Interrupted(Exception):
         return type(self), (str(self), self.signal_number)  # so that it passes from process to process
 
 
+class Abandoned(Exception):
+    """The rollout that was being played is given up: the run was asked to stop."""
+
+
 class StopRequest:
     """Which signal has asked the run to stop: None while none has."""
 
     signal_number: int | None = None
+
+    def abandon_if_asked(self) -> None:
+        """Raises `Abandoned` if the run has been asked to stop."""
+        if self.signal_number is not None:
+            raise Abandoned
 
 
 @contextmanager

@@ -1,0 +1,96 @@
+"""Environments whose state can always be saved: as itself, or as the seed and the actions that lead to it."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from optimist.bonuses.actions import DiscreteActions
+from optimist.training.environments.protocol import Environments, Layout, Mapped, Step
+
+LIMIT_BYTES = 64 * 2**20
+"""Beyond this many bytes of actions environments are restarted earlier than they would have to be."""
+
+
+class NotRepeated(RuntimeError):
+    """Environments that were started from the same seed and given the same actions answered otherwise."""
+
+
+class Recorded:
+    """``environments``, and a `state_dict` also where they have none: their seed and every action since.
+
+    The state of an emulator or of a Python environment cannot be saved. But it follows from the seed and the actions,
+    so `load_state_dict` starts them again and plays the same actions, and a check sum of all answers says whether
+    they went the same way. What is recorded grows with every step, until `reset`.
+    """
+
+    def __init__(self, environments: Environments):
+        self._inner = environments
+        self.n_envs, self.actions = environments.n_envs, environments.actions
+        self.observation_shape = environments.observation_shape
+        self.observation_dtype = environments.observation_dtype
+        self.success_return = environments.success_return
+        self._code = np.min_scalar_type(self.actions.n - 1) if isinstance(self.actions, DiscreteActions) else None
+        self._seed, self._check = 0, 0
+        self._played: list[np.ndarray] | None = []  # None: they can save their state themselves
+        self._observations = np.zeros(0)
+
+    def is_full_after(self, steps: int, *, limit: int) -> bool:
+        """Whether ``steps`` more would make the record ``limit`` steps long, or `LIMIT_BYTES` large."""
+        if self._played is None:
+            return False
+        length, size = len(self._played) + steps, self._played[0].nbytes if self._played else 0
+        return length >= limit or length * size >= LIMIT_BYTES
+
+    def reset(self, seed: int) -> np.ndarray:
+        """The first observations, from ``seed`` alone; what was recorded is forgotten."""
+        self._observations = self._inner.reset(seed)
+        self._seed, self._check = seed, 0
+        self._played = [] if self._inner.state_dict() is None else None
+        return self._observations
+
+    def step(self, actions: np.ndarray) -> Step:
+        """The answer to ``actions``."""
+        answer = self._inner.step(actions)
+        if self._played is not None:
+            self._played.append(actions.astype(self._code or actions.dtype))  # a copy
+            self._observations = answer.observations
+            for part in (answer.rewards, answer.terminated, answer.truncated):
+                self._check = zlib.crc32(np.ascontiguousarray(part).data, self._check)
+        return answer
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the environments themselves, or what leads to it."""
+        if self._played is None:
+            return {"saved": self._inner.state_dict()}
+        actions = np.stack(self._played) if self._played else np.zeros((0, self.n_envs), np.uint8)
+        return {
+            "seed": self._seed,
+            "actions": actions,
+            "check": self._check,
+            "observations": self._observations.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+        """The observations to act on, having continued exactly where ``state`` was taken; or `NotRepeated`."""
+        if "saved" in state:
+            self._played = None
+            return self._inner.load_state_dict(state["saved"])
+        observations = self.reset(int(state["seed"]))
+        for actions in state["actions"]:
+            observations = self.step(actions if self._code is None else actions.astype(np.int64)).observations
+        if self._check != state["check"] or observations.tobytes() != state["observations"].tobytes():
+            raise NotRepeated(
+                f"the environments, started again from their seed, did not answer the same {len(state['actions']):,} "
+                "actions as they did before: something in them depends on more than seed and actions"
+            )
+        return observations
+
+    def layout(self) -> Layout | None:
+        """What their map looks like, where they say it."""
+        return self._inner.layout() if isinstance(self._inner, Mapped) else None
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._inner.close()

@@ -1,0 +1,127 @@
+"""One writer for a folder: whoever comes second is told who is first, and a killed owner is in nobody's way."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from optimist import files
+from optimist.files import InUse, locked, only_leftovers
+
+# Holds the lock, and has a child of its own that would outlive it. Says when it does, and whose it is.
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from optimist.files import locked
+with locked(Path(sys.argv[1])):
+    child = os.fork()
+    if child == 0:
+        time.sleep(600)
+    print(child, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_second_of_two_processes_is_told_who_is_first_and_a_killed_one_is_in_nobodys_way(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        child = int(first.stdout.readline())
+        try:
+            told = (
+                rf"run is being written to by process {first.pid} on \S+, since 2.* UTC: wait for it, or stop it first$"
+            )
+            with pytest.raises(InUse, match=told), locked(tmp_path / "run"):
+                pytest.fail("two have the lock")
+            assert json.loads((tmp_path / "run/owner.json").read_text())["process"] == first.pid
+            first.kill()
+            first.wait()
+            os.kill(child, 0)  # it lives, and does not hold the lock for its parent
+            assert only_leftovers(tmp_path / "run")
+            with locked(tmp_path / "run"):
+                assert json.loads((tmp_path / "run/owner.json").read_text())["process"] == os.getpid()
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_one_process_cannot_have_it_twice_and_leaves_nothing(tmp_path: Path) -> None:
+    with locked(tmp_path / "a/run") as lock:
+        lock.require_held()
+        with pytest.raises(InUse, match=f"by process {os.getpid()} on"), locked(tmp_path / "a/run"):
+            pytest.fail("it has it twice")
+        lock.require_held()
+    assert not list((tmp_path / "a/run").iterdir())
+    with pytest.raises(ZeroDivisionError), locked(tmp_path / "a/run"):
+        _ = 1 // 0
+    assert not list((tmp_path / "a/run").iterdir())
+
+
+@pytest.mark.parametrize("how", ["deleted", "taken", "moved"])
+def test_an_owner_whose_folder_was_taken_away_notices_and_leaves_the_other_alone(how: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with locked(run) as lock:
+        if how == "moved":
+            run.rename(tmp_path / "elsewhere")
+        else:
+            (run / "owner.json").unlink()
+        if how == "taken":
+            other = {"host": "elsewhere", "process": 7, "started": 3, "since": "today"}
+            (run / "owner.json").write_text(json.dumps(other))
+        told = "process 7 on elsewhere, since today" if how == "taken" else "another process"
+        with pytest.raises(InUse, match=f"is no longer this process's: .* Now {told} may write there"):
+            lock.require_held()
+    assert (run / "owner.json").exists() == (how == "taken")
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that knows no locks."""
+
+    def refuse(opened: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+
+
+@pytest.mark.usefixtures("no_locks")
+@pytest.mark.parametrize(
+    ("change", "lives"),
+    [({}, True), ({"started": 1}, False), ({"host": "elsewhere"}, True), ({"process": 2**22}, False)],
+)
+def test_without_locks_the_record_counts_as_long_as_its_process_may_live(
+    change: dict[str, object], lives: bool, tmp_path: Path
+) -> None:
+    with locked(tmp_path):
+        mine = json.loads((tmp_path / "owner.json").read_text())
+    (tmp_path / "owner.json").write_text(json.dumps(mine | change))
+    if lives:
+        told = r"is being written to by process .* if you know that this process has ended, delete .*owner\.json"
+        with pytest.raises(InUse, match=told), locked(tmp_path):
+            pytest.fail("two have the lock")
+    else:
+        with locked(tmp_path) as lock:
+            lock.require_held()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file/run", Path("/proc/optimist")):
+        with (
+            pytest.raises(OSError, match=rf"^\[Errno \d+\] cannot write to {folder}: .*Choose a folder"),
+            locked(folder),
+        ):
+            pytest.fail("it was locked")
+
+
+def test_what_a_killed_start_leaves_is_told_from_a_run(tmp_path: Path) -> None:
+    (tmp_path / "owner.json").write_text("")
+    (tmp_path / ".config.json.7.partial").write_text("{")
+    assert only_leftovers(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    assert not only_leftovers(tmp_path)
