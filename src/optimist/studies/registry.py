@@ -20,6 +20,7 @@ STUDIES = {
     "figure7": "atari.figure7",
     "linear-bandits": "bandits.linear_bandits",
     "fidelity": "fidelity.fidelity",
+    "classic": "training.classic",
     "deepsea": "training.deepsea",
     "frozen-lake": "training.frozen_lake",
     "combination-lock": "training.combination_lock",

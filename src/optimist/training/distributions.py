@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from optimist.bonuses.features import GaussianLoss, Loss, MultiDiscreteLoss
 
 class Distribution(Protocol):
     """A family of distributions over actions, indexed by a policy's outputs."""
+
+    is_discrete: ClassVar[bool]
+    """Whether entropies are at least 0, which those of densities need not be."""
 
     @property
     def outputs(self) -> int:
@@ -41,6 +44,7 @@ class Softmax:
     """One of ``outputs`` discrete actions, ``p = softmax(outputs)``."""
 
     outputs: int
+    is_discrete: ClassVar[bool] = True
 
     def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
         """``argmax_a p_a / e_a`` with exponential ``e``, which is distributed as p. Shapes: (n, A) -> (n,)."""
@@ -66,6 +70,7 @@ class MultiSoftmax:
     """k independent choices of ``sizes[0] .. sizes[k-1]`` actions: the logits of one softmax each, side by side."""
 
     sizes: tuple[int, ...]
+    is_discrete: ClassVar[bool] = True
 
     @property
     def outputs(self) -> int:
@@ -101,6 +106,7 @@ class Gaussian:
     """
 
     size: int
+    is_discrete: ClassVar[bool] = False
 
     @property
     def outputs(self) -> int:

@@ -32,7 +32,7 @@ class Batch:
 
 
 def ppo_loss(
-    agent: Agent, batch: Batch, config: TrainConfig, distribution: Distribution, heads: Tensor
+    agent: Agent, batch: Batch, config: TrainConfig, distribution: Distribution, heads: Tensor, entropy_weight: float
 ) -> tuple[Tensor, Tensor]:
     """The loss of a minibatch, ``policy + c_V sum_h value_h - c_H entropy``, and its `MEASURES`, (6,), detached.
 
@@ -46,7 +46,7 @@ def ppo_loss(
     policy_loss = clipped_surrogate(log_ratio, gain, config.clip)
     value_losses = ((values - batch.returns) / agent.value_deviation).square().mean(0) * heads
     entropy = distribution.entropy(outputs).mean()
-    loss = policy_loss + config.value_weight * value_losses.sum() - config.entropy_weight * entropy
+    loss = policy_loss + config.value_weight * value_losses.sum() - entropy_weight * entropy
     with torch.no_grad():
         kl = (log_ratio.exp() - 1 - log_ratio).mean()
         clipped = ((log_ratio.exp() - 1).abs() > config.clip).float().mean()

@@ -145,6 +145,8 @@ class Trainer:
                 dim=-1,
             )
             losses = self._update_agent(self._batch(rollout, gains), check)
+            if self.distribution.is_discrete:
+                self.mixing.remember_entropy(losses["entropy"])
             if self.agent.policy.normalizer is not None:
                 self.agent.policy.normalizer.update(rollout.transitions)
         check()
@@ -282,6 +284,7 @@ class Trainer:
                 config,
                 self.distribution,
                 heads=(config.extrinsic.weight > 0 and self.mixing.has_task, self.bonus is not None),
+                entropy_weight=self.mixing.entropy_weight(),
                 generator=self.minibatch_generator,
                 check=check,
             )
@@ -317,6 +320,7 @@ def update_agent(
     distribution: Distribution,
     *,
     heads: tuple[bool, bool],
+    entropy_weight: float,
     generator: torch.Generator,
     check: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
@@ -337,7 +341,7 @@ def update_agent(
         order = torch.randperm(len(batch.actions), generator=generator)
         for index in order.tensor_split(config.minibatches):
             check()
-            loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained)
+            loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained, entropy_weight)
             measured.append(measures)
             if config.untrained:
                 continue

@@ -23,19 +23,21 @@ from optimist.training.environments.gymnasium_vector import (
 )
 from optimist.training.environments.protocol import Environments, options_refused, require_environments
 from optimist.training.environments.spaces import options_without
+from optimist.training.environments.swing_up import SwingUp
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+SINGLE: Mapping[str, Callable[..., Environments]] = {"CombinationLock": CombinationLock, "CartPoleSwingUp": SwingUp}
 GYMNASIUM_ONLY = ("level",)  # EnvPool cannot start every episode alike
 GYMNASIUM_FIRST = ("FrozenLake", "MiniGrid-MultiRoom")
 """Ids that EnvPool has too, but otherwise: its FrozenLake takes other options; of its MultiRoom's doors many
 open on a wall of the next room (EnvPool 1.2.5: 26 % in N2-S4, 36 % in N4-S5, 14 % in N6), and that level has no end."""
-OURS = ("DeepSea-30", "CombinationLock", *MAPS)
+OURS = ("DeepSea-30", "CombinationLock", "CartPoleSwingUp", *MAPS)
 
 
 def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1) -> Environments:
     """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
-    - ``DeepSea-N``, ``CombinationLock``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours, vectorized.
+    - ``DeepSea-N``, ``CombinationLock``, ``CartPoleSwingUp``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours.
     - Any id of EnvPool's or Gymnasium's: EnvPool where it has the id, unless the option ``level`` (an integer: every
       episode starts from this seed, so with the same layout) asks for Gymnasium. ``gymnasium:ID`` and ``envpool:ID``
       force one. FrozenLake and MiniGrid's MultiRoom are Gymnasium's: see `GYMNASIUM_FIRST`.
@@ -71,8 +73,8 @@ def _made(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
 
 
 def _ours(env_id: str) -> Callable[..., Environments] | None:
-    if env_id == "CombinationLock":
-        return CombinationLock
+    if env_id in SINGLE:
+        return SINGLE[env_id]
     if env_id in MAPS:
         return partial(FrozenLake, MAPS[env_id].rows, max_episode_steps=MAPS[env_id].max_episode_steps)
     size = re.fullmatch(r"DeepSea-(\d+)", env_id)
