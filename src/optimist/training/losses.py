@@ -64,10 +64,10 @@ def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, clip: float) -> Ten
 
 
 @torch.no_grad()
-def track_returns(agent: Agent, returns: Tensor, rate: float, least: Tensor) -> None:
+def track_returns(agent: Agent, returns: Tensor, rate: Tensor, least: Tensor) -> None:
     """Move the units of the value heads towards the mean and deviation of ``returns``, (n, 2), by ``rate``.
 
-    The units are at least ``least``, (2,).
+    The units are at least ``least``. Shapes: rate and least (2,).
 
     Paper: van Hasselt et al. 2016 (PopArt), equations 6 to 8. A bonus falls by orders of magnitude while a run lasts;
     in fixed units Adam's steps become too coarse for it.
@@ -75,8 +75,8 @@ def track_returns(agent: Agent, returns: Tensor, rate: float, least: Tensor) -> 
     mean = agent.value_mean + rate * (returns.mean(0) - agent.value_mean)
     square = agent.value_deviation.square() + agent.value_mean.square()
     square = square + rate * (returns.square().mean(0) - square)
-    deviation = (square - mean.square()).clamp_min(SMALLEST_DEVIATION**2).sqrt()
-    agent.rescale_values(mean, torch.maximum(deviation, least))
+    deviation = (square - mean.square()).clamp_min(0).sqrt()
+    agent.rescale_values(mean, torch.maximum(deviation, torch.where(least > 0, least, SMALLEST_DEVIATION)))
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:

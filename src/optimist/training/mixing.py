@@ -15,6 +15,7 @@ LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as 
 SMALLEST_UNIT = 0.2  # of the largest return: what returns that include gains are divided by at least
 NEAR_BEST = 0.8  # of the best return: an episode that reaches it did not fall short
 FEW = 50  # episodes: the share that fell short is of at least so many
+BESIDE_COSTS = 0.3  # what the bonus wanes to while a task has only cost
 LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
 BESIDE_GAINS = 0.3  # the weight of the bonus once a reward above 0 was met
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
@@ -31,9 +32,10 @@ class Mixing:
 
     *The task* is weighed in the unit of the largest discounted sum of rewards met so far, which makes rewards of any
     size alike. Until a reward that is not 0 its advantages are masked: they are nothing but errors of the value head.
-    A task that has only cost so far keeps that large unit: costs say what to avoid, not what to look for. Once a reward
-    above 0 was met the unit is the deviation of the returns, at least a fifth of the largest; and the bonus counts 0.3
-    times the share of recent episodes that fall short of the best one, so that an agent that solved a task stays there.
+    A task that has only cost so far keeps that large unit, and the bonus does not wane below 0.3 beside it: costs say
+    what to avoid, not what to look for, and the cheapest is to do nothing. Once a reward above 0 was met the unit is
+    the deviation of the returns, at least a fifth of the largest; and the bonus counts 0.3 times the share of recent
+    episodes that fall short of the best one, so that an agent that has solved a task stays there.
 
     Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
     both advantages as they come (Burda et al. 2018, section 2.4).
@@ -48,6 +50,7 @@ class Mixing:
         self._variance = 0.0  # of the discounted bonuses, about the mean of their rollout
         self._unit = 0.0  # the deviation after the first rollouts
         self.largest = 0.0
+        self._task_rollouts = 0
         self._has_gains = False
         self._best = -torch.inf
         self._share_short = 1.0  # of the last episodes
@@ -82,6 +85,7 @@ class Mixing:
         sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
         self.largest = max(self.largest, sums.abs().max().item())
         self._has_gains |= bool((rewards > 0).any())
+        self._task_rollouts += self.has_task
 
     @property
     def has_task(self) -> bool:
@@ -96,8 +100,10 @@ class Mixing:
         config = self._config
         task, bonus = config.extrinsic.weight * self.has_task, config.intrinsic.weight * config.explores
         if not self._is_plain:
-            task /= max(deviation, (SMALLEST_UNIT if self._has_gains else 1.0) * self.largest) if self.has_task else 1.0
-            bonus *= min(1.0, self._deviation / self._unit) if self._unit else 1.0
+            if self.has_task:
+                task /= max(deviation, SMALLEST_UNIT * self.largest) if self._has_gains else self.largest
+            waned = min(1.0, self._deviation / self._unit) if self._unit else 1.0
+            bonus *= waned if self._has_gains else max(waned, BESIDE_COSTS)
             self._share_short = self._shortfall(returns)
             bonus *= self._share_short * (BESIDE_GAINS if self._has_gains else 1.0)
         return torch.tensor([task, bonus])
@@ -128,6 +134,11 @@ class Mixing:
         self._entropies = (first, entropy)
 
     @property
+    def value_rate(self) -> float:
+        """How far the unit of the extrinsic value head moves: all the way in its first rollout with a task, then less."""
+        return max(self._config.value_scale_rate, 1 / max(1, self._task_rollouts))
+
+    @property
     def least_deviation(self) -> float:
         """What the unit of the extrinsic value head is at least."""
         return 0.0 if self._is_plain else SMALLEST_UNIT * self.largest
@@ -152,6 +163,7 @@ class Mixing:
             "variance": self._variance,
             "unit": self._unit,
             "largest": self.largest,
+            "task_rollouts": self._task_rollouts,
             "has_gains": self._has_gains,
             "best": self._best,
             "share_short": self._share_short,
@@ -165,6 +177,6 @@ class Mixing:
         self._sums = state["sums"].clone()
         self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
         self.largest, self._has_gains, self._best = state["largest"], state["has_gains"], state["best"]
-        self._share_short = state["share_short"]
+        self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()
         self._entropies = (first, last)

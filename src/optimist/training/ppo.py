@@ -274,8 +274,9 @@ class Trainer:
     def _update_agent(self, batch: Batch, check: Callable[[], object]) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
+            rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate], device=self.device)
             least = torch.tensor([self.mixing.least_deviation, 0.0], device=self.device)
-            track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate, least)
+            track_returns(self.agent, batch.returns.to(self.device), rate, least)
         try:
             return update_agent(
                 self.agent,

@@ -1,0 +1,151 @@
+"""How task and bonus are weighed: invariances, masks, waning, and what a solved task does."""
+
+import pytest
+import torch
+
+from optimist.bonuses import ReturnScale
+from optimist.training.config import Signal, TrainConfig
+from optimist.training.mixing import Mixing
+
+STEPS, ENVS = 32, 4
+CONFIG = TrainConfig(
+    env="own",
+    mixing="balanced",
+    n_envs=ENVS,
+    steps=STEPS,
+    minibatches=2,
+    extrinsic=Signal(1.0, 0.99, True),
+    entropy_weight=0.01,
+)
+NEVER = torch.zeros(STEPS, ENVS, dtype=torch.bool)
+
+
+def drawn(seed, size=1.0):
+    return size * torch.rand(STEPS, ENVS, generator=torch.Generator().manual_seed(seed))
+
+
+def costs(size):
+    return torch.full((STEPS, ENVS), -size)
+
+
+def goal(size):
+    rewards = torch.zeros(STEPS, ENVS)
+    rewards[5, 1] = size
+    return rewards
+
+
+def test_a_task_is_masked_until_its_first_reward():
+    mixing = Mixing(CONFIG)
+    mixing.observe(torch.zeros(STEPS, ENVS), NEVER)
+    assert not mixing.has_task
+    assert mixing.weights(1.0, [])[0] == 0
+    mixing.observe(goal(1e-9), NEVER)
+    assert mixing.has_task
+    assert mixing.weights(0.0, [])[0] > 0
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("rewards", [costs, goal])
+def test_rewards_of_any_size_weigh_alike(rewards, size):
+    mixing, unit = Mixing(CONFIG), Mixing(CONFIG)
+    mixing.observe(rewards(size), NEVER)
+    unit.observe(rewards(1.0), NEVER)
+    assert mixing.weights(0.01 * size, [])[0].item() * size == pytest.approx(unit.weights(0.01, [])[0].item(), rel=1e-5)
+
+
+def test_the_unit_is_the_largest_discounted_sum_while_there_are_only_costs():
+    mixing = Mixing(CONFIG)
+    ended = NEVER.clone()
+    ended[15] = True  # two episodes of 16 steps
+    mixing.observe(costs(1.0), ended)
+    largest = sum(0.99**k for k in range(16))
+    assert mixing.largest == pytest.approx(largest)
+    assert mixing.weights(0.5, [])[0].item() == pytest.approx(
+        1 / largest
+    )  # a small deviation of returns does not count
+    mixing.observe(goal(1.0), NEVER)
+    assert mixing.weights(0.5, [])[0].item() == pytest.approx(1 / (0.2 * mixing.largest))
+    assert mixing.weights(10.0, [])[0].item() == pytest.approx(0.1)
+
+
+def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
+    mixing = Mixing(CONFIG)
+    sizes, weights = [], []
+    for k in range(60):
+        intrinsic = mixing.intrinsic(drawn(k, size=(1 + k) ** -0.5))
+        sizes.append(intrinsic.std().item())
+        weights.append(mixing.weights(1.0, [])[1].item())
+    assert max(sizes[5:]) / min(sizes[5:]) < 2
+    assert all(weight == 1 for weight in weights[:10])
+    # It follows the bonus down from its tenth rollout on: its deviation there is a mean over ten, so below (60 / 5)^-1/2.
+    assert 0.2 < weights[-1] < 0.6
+
+
+def test_a_first_rollout_in_which_all_is_new_has_bonuses_of_ordinary_size():
+    mixing = Mixing(CONFIG)
+    intrinsic = mixing.intrinsic(torch.ones(STEPS, ENVS))
+    assert intrinsic.max() < 1  # over 0.03 of the sums' mean, 100: a bonus that does not vary has no deviation
+    assert Mixing(CONFIG).intrinsic(torch.zeros(STEPS, ENVS)).abs().max() == 0
+
+
+def test_an_agent_that_has_solved_its_task_is_paid_little_for_news():
+    mixing = Mixing(CONFIG)
+    mixing.observe(goal(1.0), NEVER)
+    assert mixing.weights(1.0, [0.0] * 100)[1].item() == pytest.approx(0.3)
+    assert mixing.weights(1.0, [0.0] * 50 + [1.0] * 50)[1].item() == pytest.approx(0.3 * 0.5)
+    assert mixing.weights(1.0, [1.0] * 100)[1].item() == pytest.approx(0.3 * 0.02)
+    assert mixing.weights(1.0, [1.0] * 5)[1].item() == pytest.approx(0.3 * 0.9)  # five episodes are not enough
+    assert mixing.weights(1.0, [0.5] * 100)[1].item() == pytest.approx(0.3)  # the best is remembered
+
+
+def test_a_task_that_only_costs_does_not_lower_the_bonus():
+    mixing = Mixing(CONFIG)
+    mixing.observe(costs(1.0), NEVER)
+    assert mixing.weights(1.0, [-0.0] * 100)[1] == 1
+
+
+def test_a_policy_that_sets_while_it_falls_short_is_pushed_back():
+    mixing = Mixing(CONFIG)
+    mixing.remember_entropy(0.7)
+    assert mixing.entropy_weight() == 0.01
+    mixing.remember_entropy(0.2)
+    assert mixing.entropy_weight() == 0.01
+    mixing.remember_entropy(0.035)  # a third of 0.15 times the first
+    assert mixing.entropy_weight() == pytest.approx(0.03)
+    mixing.remember_entropy(0.0)
+    assert mixing.entropy_weight() == pytest.approx(0.1)
+    mixing.observe(goal(1.0), NEVER)
+    mixing.weights(1.0, [1.0] * 100)
+    assert mixing.entropy_weight() == pytest.approx(0.01 * (1 + 0.02 * 9))
+
+
+def test_plain_mixing_is_that_of_rnd():
+    config = TrainConfig(env="own", n_envs=ENVS, steps=STEPS, minibatches=2)
+    mixing, scale = Mixing(config), ReturnScale(discount=0.99)
+    for k in range(3):
+        bonus = drawn(k)
+        scale.update(bonus)
+        assert torch.equal(mixing.intrinsic(bonus), scale.normalize(bonus))
+    mixing.observe(costs(5.0), NEVER)
+    assert mixing.weights(7.0, [1.0] * 100).tolist() == [2.0, 1.0]
+    mixing.remember_entropy(1.0)
+    mixing.remember_entropy(0.0)
+    assert mixing.entropy_weight() == config.entropy_weight
+
+
+def test_it_continues_exactly_from_its_state():
+    mixing, other = Mixing(CONFIG), Mixing(CONFIG)
+    for k in range(13):
+        mixing.intrinsic(drawn(k))
+        mixing.observe(goal(0.1 * k) - 0.01, NEVER)
+        mixing.weights(1.0, [0.1 * k])
+        mixing.remember_entropy(0.7 / (1 + k))
+    other.load_state_dict(mixing.state_dict())
+    for k in range(20, 23):
+        assert torch.equal(mixing.intrinsic(drawn(k)), other.intrinsic(drawn(k)))
+        for one in (mixing, other):
+            one.observe(goal(3.0), NEVER)
+        assert torch.equal(mixing.weights(0.3, [0.7]), other.weights(0.3, [0.7]))
+        assert mixing.entropy_weight() == other.entropy_weight()
+    with pytest.raises(ValueError, match="must have the entries"):
+        other.load_state_dict({})
