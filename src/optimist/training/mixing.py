@@ -135,7 +135,7 @@ class Mixing:
 
     @property
     def value_rate(self) -> float:
-        """How far the unit of the extrinsic value head moves: all the way in its first rollout with a task, then less."""
+        """How far the unit of the extrinsic value head moves: all the way when a task begins, then less."""
         return max(self._config.value_scale_rate, 1 / max(1, self._task_rollouts))
 
     @property

@@ -77,7 +77,7 @@ def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
         weights.append(mixing.weights(1.0, [])[1].item())
     assert max(sizes[5:]) / min(sizes[5:]) < 2
     assert all(weight == 1 for weight in weights[:10])
-    # It follows the bonus down from its tenth rollout on: its deviation there is a mean over ten, so below (60 / 5)^-1/2.
+    # It follows the bonus down from its tenth rollout on, where its deviation is a mean over all ten: (60 / 5)^-1/2.
     assert 0.2 < weights[-1] < 0.6
 
 
