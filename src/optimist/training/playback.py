@@ -133,7 +133,7 @@ def play_back(folder: Path, *, steps: int, seed: int = 0, n_envs: int = 1, greed
             timer=Timer(),
             first_step=0,
         )
-        bonuses, played = bonus.compute(rollout.transitions), rollout.transitions
+        bonuses, played = bonus.compute(rollout.states), rollout.transitions
     shape, seen = shown(plain_shape(pool.observation_shape), played.next_observations)
     games = []
     for k in range(n_envs):

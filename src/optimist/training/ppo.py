@@ -27,6 +27,7 @@ from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, distribution_of, feature_loss
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
+from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
@@ -69,6 +70,7 @@ class Trainer:
             generator=seeded_generator(config.seed, "agent"),
             dtype=self.environments.observation_dtype,
             normalize=config.normalize_observations,
+            recurrent=config.recurrent,
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
@@ -84,6 +86,7 @@ class Trainer:
         )
         self.timer = Timer()
         self.observations = np.zeros(0)
+        self.hidden = self.agent.first_hidden(config.n_envs)
 
     def start(self) -> None:
         """Play at random for the statistics of a normalizer and of the bonus, then start the environments."""
@@ -94,7 +97,8 @@ class Trainer:
                 self.bonus = self._make_bonus()
         if self.bonus is not None and self.bonus.needs_warm_up:
             for transitions in self._random_play():
-                self.bonus.warm_up(transitions)
+                played = forgetful(transitions, self.agent.policy.width) if self.config.recurrent else transitions
+                self.bonus.warm_up(played)
         self.observations = self.environments.reset(self._environment_seed())
 
     def iterate(self, *, cut: bool = False) -> dict[str, float]:
@@ -113,13 +117,15 @@ class Trainer:
             episodes=self.episodes,
             timer=timer,
             first_step=self.step,
+            hidden=self.hidden,
         )
+        self.hidden = rollout.hidden_after
         self.rewarded |= bool(rollout.rewards.any())
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
         extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
         with timer.time("bonus"):
-            bonus, seen_by_bonus = torch.zeros_like(rollout.rewards), self._on_bonus_device(rollout.transitions)
+            bonus, seen_by_bonus = torch.zeros_like(rollout.rewards), self._on_bonus_device(rollout.states)
             if self.bonus is not None:
                 bonus = self.bonus.compute(seen_by_bonus).cpu()
                 self._require_finite(bonus, "bonus")
@@ -171,6 +177,7 @@ class Trainer:
     def restart_environments(self) -> None:
         """Start the environments anew from a seed that is derived from the step, as a resumed run will."""
         self.observations = self.environments.reset(self._environment_seed())
+        self.hidden = self.agent.first_hidden(self.config.n_envs)
         self.episodes.abandon()
         if self.bonus is not None:
             self.bonus.forget_episodes()
@@ -181,7 +188,8 @@ class Trainer:
 
     def own_state(self) -> dict[str, Any]:
         """The state without that of the environments, which need not have one before they are reset."""
-        return {
+        memory = {} if self.hidden is None else {"hidden": self.hidden.clone()}
+        return memory | {
             "step": self.step,
             "rewarded": self.rewarded,
             "agent": module_state(self.agent),
@@ -208,16 +216,22 @@ class Trainer:
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
         self.visits.load_state_dict(state["visits"])
+        if self.hidden is not None:
+            self.hidden = state["hidden"].to(self.device)
         if state["environments"] is None:
             self.restart_environments()
         else:
             self.observations = self.environments.load_state_dict(state["environments"])
 
     def _make_bonus(self) -> Bonus:
+        shape, policy_inputs = plain_shape(self.environments.observation_shape), None
+        if self.config.recurrent:
+            shape, policy_inputs = shapes_with_hidden(shape, self.agent.policy.width)
         return bonuses.make(
             self.config.bonus,
             seed=self.config.seed,
-            observation_shape=plain_shape(self.environments.observation_shape),
+            observation_shape=shape,
+            policy_inputs=policy_inputs,
             actions=self.environments.actions,
             policy_network=self.agent.policy,
             loss=feature_loss(self.distribution),
@@ -249,8 +263,8 @@ class Trainer:
             episodic=signal.episodic,
         )
 
-    def _batch(self, rollout: Rollout, gains: Tensor) -> Batch:
-        """The valid steps, with one advantage: the weighted sum of both signals'.
+    def _batch(self, rollout: Rollout, gains: Tensor) -> Batch | Sequences:
+        """The valid steps, with one advantage: the weighted sum of both signals'. Of a recurrent policy, as sequences.
 
         Deviation: extrinsic advantages are masked until the first reward that is not zero. Before it they are nothing
         but the errors of their value head, and advantages that are brought to deviation 1 would make these errors move
@@ -258,6 +272,9 @@ class Trainer:
         """
         config, transitions = self.config, rollout.transitions
         weights = torch.tensor([config.extrinsic.weight * self.rewarded, config.intrinsic.weight * config.explores])
+        if rollout.hidden is not None:
+            logs, targets = rollout.log_probabilities, gains + rollout.values
+            return sequences_of(transitions, rollout.hidden[0], logs, gains @ weights, targets)
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
             take(flatten_time(transitions.observations), rows),
@@ -267,7 +284,7 @@ class Trainer:
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
-    def _update_agent(self, batch: Batch) -> dict[str, float]:
+    def _update_agent(self, batch: Batch | Sequences) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
             track_returns(self.agent, batch.returns.to(self.device), config.value_scale_rate)
@@ -308,7 +325,7 @@ class Trainer:
 def update_agent(
     agent: Agent,
     optimizer: torch.optim.Optimizer,
-    batch: Batch,
+    batch: Batch | Sequences,
     config: TrainConfig,
     distribution: Distribution,
     *,
@@ -319,16 +336,16 @@ def update_agent(
 
     ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
     """
-    if len(batch.actions) < config.minibatches:
+    if len(batch) < config.minibatches:
         raise ValueError(
-            f"a rollout had {len(batch.actions)} valid steps (in the others an environment only reset), too few for "
+            f"a rollout had {len(batch)} valid steps (in the others an environment only reset), too few for "
             f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
         )
     device = agent.values.weight.device
     trained = torch.tensor(heads, dtype=torch.float32, device=device)
     measured: list[Tensor] = []
     for _ in range(1 if config.untrained else config.epochs):
-        order = torch.randperm(len(batch.actions), generator=generator)
+        order = torch.randperm(len(batch), generator=generator)
         for index in order.tensor_split(config.minibatches):
             loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained)
             measured.append(measures)
