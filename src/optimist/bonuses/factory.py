@@ -44,6 +44,8 @@ class Task:
     policy_network: nn.Module | None
     loss: Loss | None
     """The loss of the policy's own action distribution; None for one discrete action, whose loss is the log-loss."""
+    policy_inputs: ObservationShape | None = None
+    """What the policy network reads, if it is more than an observation: a recurrent one reads its hidden state too."""
 
     def require(self, field: str) -> Any:
         """The field's value, or an error that says which bonus needs it."""
@@ -64,6 +66,7 @@ def make(
     actions: Actions | None = None,
     policy_network: nn.Module | None = None,
     loss: Loss | None = None,
+    policy_inputs: ObservationShape | None = None,
     **settings: Any,
 ) -> Bonus:
     """The bonus called ``name``; ``settings`` replace fields of its configuration.
@@ -89,10 +92,11 @@ def make(
     An installed package offers one under a short name, by an entry point of the group ``optimist.bonuses``. Any two
     names with ``*`` between them are the `Product` of both, and a setting carries the name of its factor before a dot.
     Both are made from the one seed: each draws from streams named after itself.
-    What a bonus does not need may be given all the same, so that one call serves every name.
+    What a bonus does not need may be given all the same, so that one call serves every name. ``policy_inputs`` is for a
+    network that reads more than an observation, e.g. its hidden state: the transitions must have it, under its name.
     """
     factors = parse(name)
-    task = Task(name, require_seed(seed), observation_shape, actions, policy_network, loss)
+    task = Task(name, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs)
     if len(factors) == 1:
         return builder(factors[0])(task, settings)
     routed = _routed(factors, settings)
@@ -138,10 +142,11 @@ def _built_by(factory: Callable[..., Any], what: str) -> Builder:
 
 
 def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    example = None if task.observation_shape is None else _zeros(task.observation_shape)
     chosen, others = _split(settings, ("preset",))
     if chosen:
         others["config"] = _preset(chosen["preset"], others)
+    shape = task.observation_shape if _reads_vectors(others) else task.policy_inputs or task.observation_shape
+    example = None if shape is None else _zeros(shape)
     network = task.policy_network if _reads_vectors(others) else task.require("policy_network")
     return ACB(network, example, seed=task.seed, loss=task.loss, **others)
 
@@ -192,6 +197,8 @@ def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
     if size and not vectors:
         raise ValueError("n_features is the length of vectors with features='observations': use sketch_size instead")
     shape: ObservationShape = (size,) if vectors and size else task.require("observation_shape")
+    if not vectors and task.policy_inputs is not None:
+        shape = task.policy_inputs
     # The features must not move with the policy; vectors of the caller's own need none.
     network = nn.Identity() if vectors else copied(task.require("policy_network"))
     name = chosen.pop("features", DEFAULT.features)  # by default the very features of ACB, drawn from the same seed

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,10 +10,11 @@ from torch import Tensor, nn
 
 from optimist.bonuses.acb.auxiliary import copied
 from optimist.bonuses.learned.networks import linear
-from optimist.bonuses.observations import Observations, ObservationShape, take
+from optimist.bonuses.observations import Observations, ObservationShape, flatten_time, take
 from optimist.own import called, errors_of, imported
 from optimist.training.config import Activation
 from optimist.training.normalizer import Normalizer, make_normalizer
+from optimist.training.recurrence import GRU, with_hidden, without_hidden
 from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
 
 Factory = Callable[[ObservationShape, int], nn.Module]
@@ -33,11 +35,14 @@ class Policy(nn.Module):
 
     A trunk gives features (n, width) and the actor reads them. Without an actor the trunk gives a pair instead: the
     outputs (n, outputs), and the features (n, width) that the critic reads. A ``normalizer`` reads observations first.
+    A ``memory`` reads what the trunk gives and the hidden state that comes with the observations (`with_hidden`): what
+    it gives are then the features, and the next hidden state.
     """
 
     def __init__(self, trunk: nn.Module, actor: nn.Module | None, width: int):
         super().__init__()
         self.normalizer: Normalizer | None = None
+        self.memory: GRU | None = None
         self.trunk = trunk
         self.actor = actor
         self.width = width
@@ -48,8 +53,23 @@ class Policy(nn.Module):
 
     def read(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
-        found = self.trunk(observations if self.normalizer is None else self.normalizer(observations))
+        if self.memory is None:
+            found = self._seen(observations)
+        else:
+            observations, hidden = without_hidden(observations)
+            found = self.memory(self._seen(observations), hidden)
         return found if self.actor is None else (self.actor(found), found)
+
+    def sequence(self, observations: Observations, hidden: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs and the features of whole sequences: see `GRU.sequence`. Shapes: (T, n, ...) -> (T, n, ...)."""
+        if self.memory is None or self.actor is None:
+            raise RuntimeError("a policy without a memory reads every observation for itself")
+        seen = self._seen(flatten_time(observations)).unflatten(0, starts.shape)
+        features = self.memory.sequence(seen, hidden, starts)
+        return self.actor(features), features
+
+    def _seen(self, observations: Observations) -> Any:
+        return self.trunk(observations if self.normalizer is None else self.normalizer(observations))
 
 
 class Agent(nn.Module):
@@ -75,8 +95,27 @@ class Agent(nn.Module):
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The policy's outputs and both values. Shapes: (n, ...) -> (n, outputs), (n, 2)."""
         outputs, x = self.policy.read(observations)
+        return outputs, self._valued(x)
+
+    def step(self, observations: Observations, hidden: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The outputs, both values, and the hidden state after the observations; it is None without a memory."""
+        if hidden is None:
+            return *self(observations), None
+        outputs, x = self.policy.read(with_hidden(observations, hidden))
+        return outputs, self._valued(x), x
+
+    def sequence(self, observations: Observations, hidden: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs and both values of whole sequences. Shapes: (T, n, ...) -> (T, n, outputs), (T, n, 2)."""
+        outputs, x = self.policy.sequence(observations, hidden, starts)
+        return outputs, self._valued(x)
+
+    def first_hidden(self, n_envs: int) -> Tensor | None:
+        """What is remembered before the first observation of an episode, zeros (N, width); None without a memory."""
+        return None if self.policy.memory is None else self.value_mean.new_zeros(n_envs, self.policy.width)
+
+    def _valued(self, x: Tensor) -> Tensor:
         heads = self.values(x + self.critic(x))
-        return outputs, torch.addcmul(self.value_mean, heads, self.value_deviation)
+        return torch.addcmul(self.value_mean, heads, self.value_deviation)
 
     @torch.no_grad()
     def rescale_values(self, mean: Tensor, deviation: Tensor) -> None:
@@ -98,11 +137,12 @@ def make_agent(
     generator: torch.Generator,
     dtype: Dtype = FLOATS,
     normalize: bool = False,
+    recurrent: bool = False,
 ) -> Agent:
     """An agent for observations of ``shape`` whose actor has ``outputs`` numbers, drawn from ``generator`` alone.
 
     ``dtype`` is that of the observations; a network of the user's own is tried on some before it is taken. With
-    ``normalize`` the policy reads vectors through a `Normalizer`.
+    ``normalize`` the policy reads vectors through a `Normalizer`, and if it is ``recurrent`` it has a `GRU`.
     """
     act = ACTIVATIONS[activation]
     if not isinstance(network, str) or ":" in network:
@@ -116,6 +156,10 @@ def make_agent(
         layers.append(linear(trunk.width, outputs, generator=generator, gain=0.01))
         policy = Policy(trunk, nn.Sequential(*layers), trunk.width)
     policy.normalizer = make_normalizer(shape) if normalize else None
+    if recurrent:
+        if policy.actor is None:
+            raise ValueError("a recurrent policy puts its memory between features and actor: return features, no pair")
+        policy.memory = GRU(policy.width, policy.width, generator=generator)
     return Agent(policy, act, generator=generator)
 
 

@@ -92,6 +92,8 @@ class TrainConfig:
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64
     """Hidden units of the image, grid and mlp trunks."""
+    recurrent: bool = False
+    """Whether the policy has a memory, a GRU of as many units as its features. Minibatches are then environments."""
     normalize_observations: bool = False
     """Whether the policy reads vectors in units of their running mean and deviation; images, codes and states never."""
     warm_up_steps: int = 6400
@@ -131,6 +133,11 @@ class TrainConfig:
             raise ValueError("intrinsic.discount must be below 1, got 1: bonuses are scaled by their discounted sums")
         if self.rollout_steps < self.minibatches:
             raise ValueError(f"a rollout of {self.rollout_steps} steps has no {self.minibatches} minibatches")
+        if self.recurrent and self.n_envs < self.minibatches:
+            raise ValueError(
+                f"minibatches of a recurrent policy are whole environments, and {self.n_envs} environments make no "
+                f"{self.minibatches}: choose fewer minibatches"
+            )
         if not self.explores and self.extrinsic.weight == 0:
             raise ValueError("with bonus none and extrinsic weight 0 there is nothing to learn from: choose a bonus")
         if self.bonus == "none" and self.bonus_options:

@@ -9,6 +9,7 @@ from optimist.bonuses.observations import Observations, map_observations
 from optimist.training.agent import Agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Distribution
+from optimist.training.recurrence import SequenceBatch
 
 HEADS = ("extrinsic", "intrinsic")
 MEASURES = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
@@ -26,19 +27,31 @@ class Batch:
     advantages: Tensor
     returns: Tensor
 
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def evaluated_by(self, agent: Agent) -> tuple[Tensor, Tensor]:
+        """The outputs and the values of every step."""
+        return agent(self.observations)
+
     def rows(self, index: Tensor, device: torch.device) -> "Batch":
         """The chosen steps, on ``device``."""
         return Batch(*(map_observations(lambda rows: rows[index].to(device), part) for part in vars(self).values()))
 
 
 def ppo_loss(
-    agent: Agent, batch: Batch, config: TrainConfig, distribution: Distribution, heads: Tensor, entropy_weight: float
+    agent: Agent,
+    batch: Batch | SequenceBatch,
+    config: TrainConfig,
+    distribution: Distribution,
+    heads: Tensor,
+    entropy_weight: float,
 ) -> tuple[Tensor, Tensor]:
     """The loss of a minibatch, ``policy + c_V sum_h value_h - c_H entropy``, and its `MEASURES`, (6,), detached.
 
     ``heads``, (2,), is 1 for the value heads that are trained: a signal of weight 0 must not reach the shared trunk.
     """
-    outputs, values = agent(batch.observations)
+    outputs, values = batch.evaluated_by(agent)
     log_ratio = distribution.log_probability(outputs, batch.actions) - batch.log_probabilities
     gain = batch.advantages
     if config.normalize_advantages:

@@ -135,7 +135,7 @@ def play_back(
             timer=Timer(),
             first_step=0,
         )
-        bonuses, played = bonus.compute(rollout.transitions), rollout.transitions
+        bonuses, played = bonus.compute(rollout.states), rollout.transitions
     shape, seen = shown(plain_shape(pool.observation_shape), played.next_observations)
     games = []
     for k in range(n_envs):

@@ -28,6 +28,7 @@ from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, distribution_of, feature_loss
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.mixing import Mixing
+from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.recording import NotRepeated, Recorded
@@ -72,6 +73,7 @@ class Trainer:
             generator=seeded_generator(config.seed, "agent"),
             dtype=self.environments.observation_dtype,
             normalize=config.normalize_observations,
+            recurrent=config.recurrent,
         ).to(self.device)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
@@ -87,6 +89,7 @@ class Trainer:
         )
         self.timer = Timer()
         self.observations = np.zeros(0)
+        self.hidden = self.agent.first_hidden(config.n_envs)
 
     def start(self) -> None:
         """Play at random for the statistics of a normalizer and of the bonus, then start the environments."""
@@ -97,7 +100,8 @@ class Trainer:
                 self.bonus = self._make_bonus()
         if self.bonus is not None and self.bonus.needs_warm_up:
             for transitions in self._random_play():
-                self.bonus.warm_up(transitions)
+                played = forgetful(transitions, self.agent.policy.width) if self.config.recurrent else transitions
+                self.bonus.warm_up(played)
         self.observations = self.environments.reset(self._environment_seed())
 
     def iterate(self, *, check: Callable[[], object] = lambda: None) -> dict[str, float]:
@@ -121,15 +125,17 @@ class Trainer:
             episodes=self.episodes,
             timer=timer,
             first_step=self.step,
+            hidden=self.hidden,
             check=check,
         )
+        self.hidden = rollout.hidden_after
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
         extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
         self.mixing.observe(extrinsic, rollout.transitions.ended)
         with timer.time("bonus"):
             bonus = intrinsic = torch.zeros_like(rollout.rewards)
-            seen_by_bonus = self._on_bonus_device(rollout.transitions)
+            seen_by_bonus = self._on_bonus_device(rollout.states)
             if self.bonus is not None:
                 bonus = self.bonus.compute(seen_by_bonus).cpu()
                 self._require_finite(bonus, "bonus")
@@ -181,6 +187,7 @@ class Trainer:
     def restart_environments(self) -> None:
         """Start the environments anew from a seed that is derived from the step; the running episodes are cut."""
         self.observations = self.environments.reset(self._environment_seed())
+        self.hidden = self.agent.first_hidden(self.config.n_envs)
         self.episodes.cut()
         if self.bonus is not None:
             self.bonus.forget_episodes()
@@ -191,7 +198,8 @@ class Trainer:
 
     def own_state(self) -> dict[str, Any]:
         """The state without that of the environments, which need not have one before they are reset."""
-        return {
+        memory = {} if self.hidden is None else {"hidden": self.hidden.clone()}
+        return memory | {
             "step": self.step,
             "agent": module_state(self.agent),
             "optimizer": optimizer_state(self.optimizer),  # pyrefly: ignore
@@ -216,6 +224,8 @@ class Trainer:
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
         self.visits.load_state_dict(state["visits"])
+        if self.hidden is not None:
+            self.hidden = state["hidden"].to(self.device)
         try:
             self.observations = self.environments.load_state_dict(state["environments"])
         except NotRepeated as problem:
@@ -223,10 +233,14 @@ class Trainer:
             self.restart_environments()
 
     def _make_bonus(self) -> Bonus:
+        shape, policy_inputs = plain_shape(self.environments.observation_shape), None
+        if self.config.recurrent:
+            shape, policy_inputs = shapes_with_hidden(shape, self.agent.policy.width)
         return bonuses.make(
             self.config.bonus,
             seed=self.config.seed,
-            observation_shape=plain_shape(self.environments.observation_shape),
+            observation_shape=shape,
+            policy_inputs=policy_inputs,
             actions=self.environments.actions,
             policy_network=self.agent.policy,
             loss=feature_loss(self.distribution),
@@ -258,10 +272,13 @@ class Trainer:
             episodic=signal.episodic,
         )
 
-    def _batch(self, rollout: Rollout, gains: Tensor) -> Batch:
-        """The valid steps, with one advantage: the sum of both signals', weighed by `Mixing`."""
+    def _batch(self, rollout: Rollout, gains: Tensor) -> Batch | Sequences:
+        """The valid steps, with one advantage: the sum of both signals', weighed by `Mixing`. Sequences for a GRU."""
         transitions = rollout.transitions
         self.weights = self.mixing.weights(self.agent.value_deviation[0].item(), self.episodes.returns)
+        if rollout.hidden is not None:
+            logs, targets = rollout.log_probabilities, gains + rollout.values
+            return sequences_of(transitions, rollout.hidden[0], logs, gains @ self.weights, targets)
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
         return Batch(
             take(flatten_time(transitions.observations), rows),
@@ -271,7 +288,7 @@ class Trainer:
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
-    def _update_agent(self, batch: Batch, check: Callable[[], object]) -> dict[str, float]:
+    def _update_agent(self, batch: Batch | Sequences, check: Callable[[], object]) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
             rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate], device=self.device)
@@ -316,7 +333,7 @@ class Trainer:
 def update_agent(
     agent: Agent,
     optimizer: torch.optim.Optimizer,
-    batch: Batch,
+    batch: Batch | Sequences,
     config: TrainConfig,
     distribution: Distribution,
     *,
@@ -330,16 +347,16 @@ def update_agent(
     ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
     ``check`` is called before every step of Adam.
     """
-    if len(batch.actions) < config.minibatches:
+    if len(batch) < config.minibatches:
         raise ValueError(
-            f"a rollout had {len(batch.actions)} valid steps (in the others an environment only reset), too few for "
+            f"a rollout had {len(batch)} valid steps (in the others an environment only reset), too few for "
             f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
         )
     device = agent.values.weight.device
     trained = torch.tensor(heads, dtype=torch.float32, device=device)
     measured: list[Tensor] = []
     for _ in range(1 if config.untrained else config.epochs):
-        order = torch.randperm(len(batch.actions), generator=generator)
+        order = torch.randperm(len(batch), generator=generator)
         for index in order.tensor_split(config.minibatches):
             check()
             loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained, entropy_weight)

@@ -12,6 +12,7 @@ from optimist.bonuses.protocol import Transitions
 from optimist.training.agent import Agent
 from optimist.training.distributions import Distribution
 from optimist.training.environments.protocol import Arrays, Environments, Step, map_arrays
+from optimist.training.recurrence import remembered
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
 
@@ -22,7 +23,8 @@ class Rollout:
 
     ``next_values`` are of what is acted on next, the first state of a new episode included; ``successor_values`` of
     what each action led to, which at a truncated step is the final observation. ``places`` (T, N, 2) are its rows and
-    columns, where environments have a map.
+    columns, where environments have a map. A recurrent policy has ``hidden`` and ``next_hidden`` (T, N, w), what it
+    remembered before and after each observation, and ``hidden_after`` (N, w), before the observations to act on next.
     """
 
     transitions: Transitions
@@ -32,6 +34,16 @@ class Rollout:
     next_values: Tensor
     successor_values: Tensor
     places: np.ndarray | None
+    hidden: Tensor | None = None
+    next_hidden: Tensor | None = None
+    hidden_after: Tensor | None = None
+
+    @property
+    def states(self) -> Transitions:
+        """The transitions as a policy and its bonus read them: of a recurrent one with the hidden states."""
+        if self.hidden is None or self.next_hidden is None:
+            return self.transitions
+        return remembered(self.transitions, self.hidden, self.next_hidden)
 
 
 class NotFinite(ArithmeticError):
@@ -51,9 +63,12 @@ def collect(
     episodes: Episodes,
     timer: Timer,
     first_step: int,
+    hidden: Tensor | None = None,
     check: Callable[[], object] = lambda: None,
 ) -> tuple[Rollout, Arrays]:
     """A rollout from ``observations`` on, and the observations to act on next.
+
+    ``hidden`` is what a recurrent agent remembers before them; None: nothing, they are the first of their episodes.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
     ``check`` is called before every step, and may raise.
@@ -64,13 +79,16 @@ def collect(
     values = torch.empty(steps, n_envs, 2)
     ended = torch.zeros(2, steps, n_envs, dtype=torch.bool)
     valid = torch.ones(steps, n_envs, dtype=torch.bool)
+    hidden = agent.first_hidden(n_envs) if hidden is None else hidden
+    memories: list[tuple[Tensor, Tensor]] = []
     actions: list[Tensor] = []
     places: list[np.ndarray] = []
     _require_finite("observation", observations, f"step {first_step:,}")
     for t in range(steps):
         check()
         with timer.time("inference"):
-            outputs, values_now = agent(map_observations(lambda part: part.to(device), _write(seen, t, observations)))
+            now = map_observations(lambda part: part.to(device), _write(seen, t, observations))
+            outputs, values_now, after = agent.step(now, hidden)
             action = distribution.sample(outputs, generator=generator)
             logs[t] = distribution.log_probability(outputs, action)
             values[t] = values_now
@@ -88,20 +106,28 @@ def collect(
                 places.append(step.places)
             episodes.add(step.rewards, step.terminated | step.truncated, step.valid)
             observations = step.observations
+            if hidden is not None and after is not None:
+                memories.append((hidden, after))
+                forgets = ended[0, t] | ended[1, t] | ~valid[t]  # what is acted on next begins an episode
+                hidden = after.masked_fill(forgets.unsqueeze(1).to(device), 0.0)
     terminated, truncated = ended
     if cut:
         truncated[-1] |= ~terminated[-1]
     with timer.time("inference"):
-        last_values = agent(map_arrays(lambda part: torch.from_numpy(part).to(device), observations))[1].cpu()
+        last = map_arrays(lambda part: torch.from_numpy(part).to(device), observations)
+        last_values = agent.step(last, hidden)[1].cpu()
+        memory = tuple(torch.stack(part).cpu() for part in zip(*memories, strict=True)) or (None, None)
         next_values = following(values, last_values, valid)
         successor_values = next_values.clone()
         if bool(truncated.any()):
             finals = map_observations(lambda part: part[truncated].to(device), next_observations)
-            successor_values[truncated] = agent(finals)[1].cpu()
+            then = None if memory[1] is None else memory[1][truncated].to(device)
+            successor_values[truncated] = agent.step(finals, then)[1].cpu()
     some_invalid = None if bool(valid.all()) else valid
     transitions = Transitions(seen, torch.stack(actions), next_observations, terminated, truncated, some_invalid)
     reached = np.stack(places) if len(places) == steps else None
-    return Rollout(transitions, rewards, logs, values, next_values, successor_values, reached), observations
+    played = (transitions, rewards, logs, values, next_values, successor_values, reached)
+    return Rollout(*played, *memory, hidden_after=hidden), observations
 
 
 def random_play(
