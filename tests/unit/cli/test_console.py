@@ -54,10 +54,10 @@ def test_a_line_leaves_out_what_is_not_known():
     assert line(known, 1000.0) == "1,000 steps/s, return 3, success 25%, 12 states, bonus 0.5"
 
 
-def test_a_line_says_of_how_many_unfinished_episodes_it_is_and_how_many_were_cut():
+def test_a_line_says_how_many_episodes_are_unfinished_and_how_many_were_cut():
     metrics = {
         "success_rate": 1 / 512, "return_mean": -38.8, "episodes": 1.0, "unique_states": 12.0, "bonus_mean": 0.5,
         "episodes_cut": 1024.0, "episodes_unfinished": 511.0,
     }  # fmt: skip
-    told = "9 steps/s, return -38.8, success 0%, 511 of 512 unfinished, 1,024 cut, 12 states, bonus 0.5"
+    told = "9 steps/s, return -38.8, success 0%, 511 unfinished, 1,024 cut, 12 states, bonus 0.5"
     assert line(metrics, 9.0) == told

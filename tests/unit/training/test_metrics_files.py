@@ -140,7 +140,7 @@ class SlowEpisodes:
     def __init__(self, count: int, window: int, success_return: float):
         self.flight: list[list[float]] = [[] for _ in range(count)]
         self.events: list[tuple[bool, list[float]]] = []  # in order: whether an episode ended (or was cut), and which
-        self.window, self.success_return = window, success_return
+        self.window, self.success_return = max(window, count), success_return
 
     def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
         for k, episode in enumerate(self.flight):
@@ -161,7 +161,7 @@ class SlowEpisodes:
         first = ends[-self.window] if len(ends) >= self.window else 0  # the oldest of a full window
         cut = [episode for is_end, episode in self.events[first:] if not is_end]
         longest = max(map(len, window), default=math.inf)
-        unfinished = [episode for episode in (*cut, *self.flight) if len(episode) > longest]
+        unfinished = [episode for episode in (*cut, *self.flight) if len(episode) >= longest]
         counted = [*window, *unfinished]
         returns, n = [sum(episode) for episode in counted], len(counted)
         successes = sum(sum(episode) > self.success_return for episode in window)
@@ -203,6 +203,21 @@ def test_episodes_are_those_of_the_slow_count(seed: int, count: int, window: int
         assert got.keys() == expected.keys()
         np.testing.assert_allclose(list(got.values()), list(expected.values()), rtol=1e-12, atol=1e-12)
     assert fast.success_rate == pytest.approx(slow.summary()["success_rate"], nan_ok=True)
+
+
+@pytest.mark.parametrize("now", [300, 301, 640])
+def test_whoever_arrives_first_is_one_of_all_who_started_with_it(now: int) -> None:
+    """512 environments, of which three arrive after 300 steps, and three more at the last moment; then all end."""
+    episodes = Episodes(512, success_return=0.0)
+    for t in range(1, now + 1):
+        arrived = (np.arange(512) < 3) & (t == 300) | (np.arange(512) > 508) & (t == now > 300)
+        episodes.add(np.where(arrived, 90.0, -0.1), arrived, None)
+    assert episodes.summary()["episodes_unfinished"] == 512 - (3 if now == 300 else 6)
+    assert episodes.success_rate == (3 if now == 300 else 6) / 512
+    failed = np.ones(512, bool)
+    episodes.add(np.full(512, -0.1), failed, None)
+    assert episodes.summary()["episodes_unfinished"] == 0
+    assert episodes.success_rate == 0.0  # the last of every environment
 
 
 @pytest.mark.parametrize("restarts", [True, False])

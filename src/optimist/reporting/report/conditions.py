@@ -10,7 +10,7 @@ from optimist.reporting.style import Look, looks_of
 from optimist.training.config import TrainConfig
 from optimist.training.presets import defaults_for
 
-IGNORED = ("seed", "threads", "device", "checkpoint_every")
+IGNORED = ("seed", "threads", "device", "checkpoint_every", "checkpoint_minutes")
 """Which replicate it is, and where it ran."""
 
 Fields = Mapping[str, Any]

@@ -17,8 +17,9 @@ class Episodes:
 
     Short episodes end first. Where few have ended, or where environments are restarted before long ones can end, those
     that ended are the survivors: their mean would be of the quick successes alone. So an unfinished episode, running or
-    cut by a restart, counts as soon as it is longer than every one of the window: with its return and length so far,
-    and not as a success. One that is shorter says nothing yet, and does not count.
+    cut by a restart, counts as soon as it is as long as the longest of the window: with its return and length so far,
+    and not as a success. One that is shorter says nothing yet, and does not count. And the window has room for an
+    episode of every environment, even if these are more than ``window``.
 
     All statistics are NaN while no episode has ended, the success rate also if no ``success_return`` is defined: an
     episode whose return is above it is a success.
@@ -31,8 +32,8 @@ class Episodes:
         self.cut_off = 0
         self._success_return = success_return
         self._running = np.zeros((2, n_envs))  # return and length of the episodes in flight
-        self._size = window
-        self._ended: deque[tuple[float, float]] = deque(maxlen=window)
+        self._size = max(window, n_envs)
+        self._ended: deque[tuple[float, float]] = deque(maxlen=self._size)
         self._cut: deque[tuple[float, float, float]] = deque()  # return, length, and how many had ended before it
 
     def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
@@ -76,7 +77,7 @@ class Episodes:
         if self._ended:
             cut = np.array(self._cut, np.float64).reshape(-1, 3).T[:2]
             unfinished = np.concatenate([self._running, cut], axis=1)
-            outlasting = unfinished[:, unfinished[1] > lengths.max()]
+            outlasting = unfinished[:, unfinished[1] >= lengths.max()]
             returns, lengths = np.concatenate([ended, outlasting], axis=1)
         known = self._success_return is not None and len(returns) > 0
         return {
