@@ -13,11 +13,13 @@ from optimist.training.config import TrainConfig
 MEMORY = 10  # rollouts that the scale of the bonus remembers, and after which its unit is fixed
 LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as this much at least
 SMALLEST_UNIT = 0.2  # of the largest return: what returns that include gains are divided by at least
-NEAR_BEST = 0.8  # of the best return: an episode that reaches it did not fall short
+COSTS_ALONE = 0.1  # the weight of a task that has brought no good news
+FIRST = 20  # episodes that news are measured against
+NEAR_BEST = 0.2  # of the way back from the best return to the first ones: an episode above it did not fall short
 FEW = 50  # episodes: the share that fell short is of at least so many
-BESIDE_COSTS = 0.3  # what the bonus wanes to while a task has only cost
+BESIDE_COSTS = 0.3  # what the bonus wanes to while there are no good news
 LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
-BESIDE_GAINS = 0.3  # the weight of the bonus once a reward above 0 was met
+BESIDE_NEWS = 0.3  # the weight of the bonus once there are
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
 HARDEST_PUSH = 10.0  # times the weight of the entropy
 
@@ -30,12 +32,13 @@ class Mixing:
     over that after the first ten rollouts. Deviations are about the mean of their own rollout: a bonus that falls from
     rollout to rollout does not count as one that varies.
 
-    *The task* is weighed in the unit of the largest discounted sum of rewards met so far, which makes rewards of any
-    size alike. Until a reward that is not 0 its advantages are masked: they are nothing but errors of the value head.
-    A task that has only cost so far keeps that large unit, and the bonus does not wane below 0.3 beside it: costs say
-    what to avoid, not what to look for, and the cheapest is to do nothing. Once a reward above 0 was met the unit is
-    the deviation of the returns, at least a fifth of the largest; and the bonus counts 0.3 times the share of recent
-    episodes that fall short of the best one, so that an agent that has solved a task stays there.
+    *The task* is weighed in the unit of the deviation of its returns, at least a fifth of the largest discounted sum of
+    rewards met so far, which makes rewards of any size alike. Until a reward that is not 0 its advantages are masked:
+    they are nothing but errors of the value head. A task that has only cost so far counts a tenth of the largest sum,
+    and the bonus does not wane below 0.3 beside it: costs say what to avoid, not what to look for, and the cheapest is
+    to do nothing. Good news are a reward above 0, or an episode that did better than the best of the first twenty by
+    more than their range. From then on the bonus counts 0.3 times the share of recent episodes that fall short of
+    the best one, so that an agent that has solved a task stays there.
 
     Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
     both advantages as they come (Burda et al. 2018, section 2.4).
@@ -51,7 +54,8 @@ class Mixing:
         self._unit = 0.0  # the deviation after the first rollouts
         self.largest = 0.0
         self._task_rollouts = 0
-        self._has_gains = False
+        self._has_news = False
+        self._first: list[float] = []  # returns of the first episodes
         self._best = -torch.inf
         self._share_short = 1.0  # of the last episodes
         self._entropies = (0.0, 0.0)  # of the first policy, and of the last one
@@ -84,7 +88,7 @@ class Mixing:
         """Take in the extrinsic rewards of a rollout, and where episodes ended. Shapes: (T, N) both."""
         sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
         self.largest = max(self.largest, sums.abs().max().item())
-        self._has_gains |= bool((rewards > 0).any())
+        self._has_news |= bool((rewards > 0).any())
         self._task_rollouts += self.has_task
 
     @property
@@ -100,21 +104,28 @@ class Mixing:
         config = self._config
         task, bonus = config.extrinsic.weight * self.has_task, config.intrinsic.weight * config.explores
         if not self._is_plain:
-            if self.has_task:
-                task /= max(deviation, SMALLEST_UNIT * self.largest) if self._has_gains else self.largest
+            self._hear(returns)
             waned = min(1.0, self._deviation / self._unit) if self._unit else 1.0
-            bonus *= waned if self._has_gains else max(waned, BESIDE_COSTS)
-            self._share_short = self._shortfall(returns)
-            bonus *= self._share_short * (BESIDE_GAINS if self._has_gains else 1.0)
+            if self._has_news:
+                task /= max(deviation, SMALLEST_UNIT * self.largest)
+                bonus *= waned * BESIDE_NEWS * self._share_short
+            else:
+                task *= COSTS_ALONE / self.largest if self.has_task else 0.0
+                bonus *= max(waned, BESIDE_COSTS)
         return torch.tensor([task, bonus])
 
-    def _shortfall(self, returns: Sequence[float]) -> float:
-        """The share of the last episodes below 0.8 of the best one; 1 while there are only costs."""
+    def _hear(self, returns: Sequence[float]) -> None:
+        """Take in the returns of the last episodes: whether they are good news, and how many fall short of the best."""
         self._best = max(self._best, *returns, -torch.inf)
-        if not self._has_gains or self._best <= 0:
-            return 1.0
-        near = sum(one >= NEAR_BEST * self._best for one in returns)
-        return max(LEAST_WEIGHT, 1 - near / max(len(returns), FEW))
+        if len(self._first) < FIRST:
+            self._first = list(returns[:FIRST])
+            return
+        worst, best = min(self._first), max(self._first)
+        self._has_news |= self.has_task and self._best > best + (best - worst)
+        if self._has_news:
+            enough = self._best - NEAR_BEST * (self._best - sum(self._first) / FIRST)
+            near = sum(one >= enough for one in returns) if self._best > worst else 0
+            self._share_short = max(LEAST_WEIGHT, 1 - near / max(len(returns), FEW))
 
     def entropy_weight(self) -> float:
         """The weight of the policy's entropy: more of it where a policy sets before it has found what it looks for.
@@ -164,7 +175,8 @@ class Mixing:
             "unit": self._unit,
             "largest": self.largest,
             "task_rollouts": self._task_rollouts,
-            "has_gains": self._has_gains,
+            "has_news": self._has_news,
+            "first": torch.tensor(self._first, dtype=torch.float64),
             "best": self._best,
             "share_short": self._share_short,
             "entropies": torch.tensor(self._entropies, dtype=torch.float64),
@@ -172,11 +184,12 @@ class Mixing:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken."""
-        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}})
+        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing={"first"})
         self._plain.load_state_dict(state["plain"])
         self._sums = state["sums"].clone()
         self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
-        self.largest, self._has_gains, self._best = state["largest"], state["has_gains"], state["best"]
+        self.largest, self._has_news, self._best = state["largest"], state["has_news"], state["best"]
+        self._first = state["first"].tolist()
         self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()
         self._entropies = (first, last)
