@@ -53,19 +53,26 @@ def test_rewards_of_any_size_weigh_alike(rewards, size):
     assert mixing.weights(0.01 * size, [])[0].item() * size == pytest.approx(unit.weights(0.01, [])[0].item(), rel=1e-5)
 
 
-def test_the_unit_is_the_largest_discounted_sum_while_there_are_only_costs():
+def test_costs_alone_weigh_a_tenth_of_the_largest_discounted_sum_until_a_reward_above_0():
     mixing = Mixing(CONFIG)
     ended = NEVER.clone()
     ended[15] = True  # two episodes of 16 steps
     mixing.observe(costs(1.0), ended)
     largest = sum(0.99**k for k in range(16))
     assert mixing.largest == pytest.approx(largest)
-    assert mixing.weights(0.5, [])[0].item() == pytest.approx(
-        1 / largest
-    )  # a small deviation of returns does not count
+    assert mixing.weights(0.5, [])[0].item() == pytest.approx(0.1 / largest)
     mixing.observe(goal(1.0), NEVER)
     assert mixing.weights(0.5, [])[0].item() == pytest.approx(1 / (0.2 * mixing.largest))
     assert mixing.weights(10.0, [])[0].item() == pytest.approx(0.1)
+
+
+def test_an_episode_that_does_better_than_the_first_by_more_than_their_range_is_good_news():
+    mixing = Mixing(CONFIG)
+    mixing.observe(costs(1.0), NEVER)
+    weak = mixing.weights(1.0, [-200.0] * 10 + [-150.0] * 10)[0].item()
+    assert mixing.weights(1.0, [-101.0])[0].item() == weak  # better than -150, but not by 50
+    assert mixing.weights(1.0, [-99.0])[0].item() > weak
+    assert mixing.weights(1.0, [-200.0])[0].item() > weak  # once heard, never forgotten
 
 
 def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
@@ -98,9 +105,17 @@ def test_an_agent_that_has_solved_its_task_is_paid_little_for_news():
     assert mixing.weights(1.0, [0.5] * 100)[1].item() == pytest.approx(0.3)  # the best is remembered
 
 
-def test_a_task_that_only_costs_does_not_lower_the_bonus():
+def test_falling_short_is_measured_from_the_first_returns_which_may_be_costs():
     mixing = Mixing(CONFIG)
     mixing.observe(costs(1.0), NEVER)
+    mixing.weights(1.0, [-200.0] * 100)
+    assert mixing.weights(1.0, [-100.0] * 20 + [-115.0] * 40 + [-125.0] * 40)[1].item() == pytest.approx(0.3 * 0.4)
+
+
+def test_the_cheapest_way_to_do_nothing_does_not_lower_the_bonus():
+    mixing = Mixing(CONFIG)
+    mixing.observe(costs(1.0), NEVER)
+    mixing.weights(1.0, [-2.0, -1.0] * 10)
     assert mixing.weights(1.0, [-0.0] * 100)[1] == 1
 
 
@@ -115,6 +130,7 @@ def test_a_policy_that_sets_while_it_falls_short_is_pushed_back():
     mixing.remember_entropy(0.0)
     assert mixing.entropy_weight() == pytest.approx(0.1)
     mixing.observe(goal(1.0), NEVER)
+    mixing.weights(1.0, [0.0] * 20)
     mixing.weights(1.0, [1.0] * 100)
     assert mixing.entropy_weight() == pytest.approx(0.01 * (1 + 0.02 * 9))
 
