@@ -19,7 +19,7 @@ NEAR_BEST = 0.2  # of the way back from the best return to the first ones: an ep
 FEW = 50  # episodes: the share that fell short is of at least so many
 BESIDE_COSTS = 0.3  # what the bonus wanes to while there are no good news
 LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
-BESIDE_NEWS = 0.3  # the weight of the bonus once there are
+BESIDE_GAINS = 0.3  # the weight of the bonus once a reward above 0 was met
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
 HARDEST_PUSH = 10.0  # times the weight of the entropy
 
@@ -32,13 +32,16 @@ class Mixing:
     over that after the first ten rollouts. Deviations are about the mean of their own rollout: a bonus that falls from
     rollout to rollout does not count as one that varies.
 
-    *The task* is weighed in the unit of the deviation of its returns, at least a fifth of the largest discounted sum of
-    rewards met so far, which makes rewards of any size alike. Until a reward that is not 0 its advantages are masked:
-    they are nothing but errors of the value head. A task that has only cost so far counts a tenth of the largest sum,
-    and the bonus does not wane below 0.3 beside it: costs say what to avoid, not what to look for, and the cheapest is
-    to do nothing. Good news are a reward above 0, or an episode that did better than the best of the first twenty by
-    more than their range. From then on the bonus counts 0.3 times the share of recent episodes that fall short of
-    the best one, so that an agent that has solved a task stays there.
+    *The task* is weighed in units of the largest discounted sum of rewards met so far, which makes rewards of any size
+    alike. Until a reward that is not 0 its advantages are masked: they are nothing but errors of the value head.
+
+    - While there are only costs it counts a tenth, and the bonus does not wane below 0.3: costs say what to avoid, not
+      what to look for, and the cheapest is to do nothing.
+    - An episode that did better than the best of the first twenty by more than their range is good news: the task
+      counts in full, and the bonus by the share of recent episodes that fall short of the best one, so that an agent
+      that has solved a task stays there.
+    - A reward above 0 is better news: the unit is the deviation of the returns, at least a fifth of the largest, and
+      the bonus counts 0.3 of the above.
 
     Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
     both advantages as they come (Burda et al. 2018, section 2.4).
@@ -54,7 +57,7 @@ class Mixing:
         self._unit = 0.0  # the deviation after the first rollouts
         self.largest = 0.0
         self._task_rollouts = 0
-        self._has_news = False
+        self._has_gains = self._has_news = False
         self._first: list[float] = []  # returns of the first episodes
         self._best = -torch.inf
         self._share_short = 1.0  # of the last episodes
@@ -88,7 +91,7 @@ class Mixing:
         """Take in the extrinsic rewards of a rollout, and where episodes ended. Shapes: (T, N) both."""
         sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
         self.largest = max(self.largest, sums.abs().max().item())
-        self._has_news |= bool((rewards > 0).any())
+        self._has_gains |= bool((rewards > 0).any())
         self._task_rollouts += self.has_task
 
     @property
@@ -106,11 +109,14 @@ class Mixing:
         if not self._is_plain:
             self._hear(returns)
             waned = min(1.0, self._deviation / self._unit) if self._unit else 1.0
-            if self._has_news:
+            if self._has_gains:
                 task /= max(deviation, SMALLEST_UNIT * self.largest)
-                bonus *= waned * BESIDE_NEWS * self._share_short
-            else:
-                task *= COSTS_ALONE / self.largest if self.has_task else 0.0
+                bonus *= waned * self._share_short * BESIDE_GAINS
+            elif self._has_news:
+                task /= self.largest
+                bonus *= waned * self._share_short
+            elif self.has_task:
+                task *= COSTS_ALONE / self.largest
                 bonus *= max(waned, BESIDE_COSTS)
         return torch.tensor([task, bonus])
 
@@ -121,7 +127,7 @@ class Mixing:
             self._first = list(returns[:FIRST])
             return
         worst, best = min(self._first), max(self._first)
-        self._has_news |= self.has_task and self._best > best + (best - worst)
+        self._has_news |= self._has_gains or (self.has_task and self._best > best + (best - worst))
         if self._has_news:
             enough = self._best - NEAR_BEST * (self._best - sum(self._first) / FIRST)
             near = sum(one >= enough for one in returns) if self._best > worst else 0
@@ -175,6 +181,7 @@ class Mixing:
             "unit": self._unit,
             "largest": self.largest,
             "task_rollouts": self._task_rollouts,
+            "has_gains": self._has_gains,
             "has_news": self._has_news,
             "first": torch.tensor(self._first, dtype=torch.float64),
             "best": self._best,
@@ -188,7 +195,8 @@ class Mixing:
         self._plain.load_state_dict(state["plain"])
         self._sums = state["sums"].clone()
         self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
-        self.largest, self._has_news, self._best = state["largest"], state["has_news"], state["best"]
+        self.largest, self._best = state["largest"], state["best"]
+        self._has_gains, self._has_news = state["has_gains"], state["has_news"]
         self._first = state["first"].tolist()
         self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()
