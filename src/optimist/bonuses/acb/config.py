@@ -40,11 +40,11 @@ class Exact:
 
 @dataclass(frozen=True)
 class Auto:
-    """`Exact` up to 4,096 dimensions, which sketches have, and `Proximal` with its defaults beyond.
+    """`Exact` up to 4,096 dimensions, which sketches have, and `Proximal(averaging="narrowest")` beyond.
 
-    On DeepSea-30, 160,000 steps, the exact solver found all 465 states, as exact counts do; RMSprop found 412 to 452
-    with batch and 398 with running statistics, the proximal solver 394. In the average of a stream the initial weights
-    outlive the first visits of a state that is found late, and hold the policy there.
+    A stream that averages several powers follows the order of the exact bonus (rank correlation 0.99 on the moving
+    frontier of `study fidelity`), and its scale within a factor of 2 there. Where features are nearly collinear, such
+    as those of MountainCar's two numbers, its bonus is 6 to 20 times too wide for long, and the goal was not found.
     """
 
     ridge: float = 1.0
@@ -162,7 +162,7 @@ class ACBConfig:
     """What the log-loss is multiplied with: none, or the square root of the probability of the most likely action."""
     statistics: Statistics = "running"
     """Batch normalization with the statistics of everything seen (running), of the N states of one step (batch, as the
-    released code), of a rollout, or none. Streaming solvers explore only with batch (see `Auto`)."""
+    released code), of a rollout, or none."""
     epsilon: float = 1e-3
     """Added to the variance of a coordinate: one that has hardly varied is multiplied by at most 30."""
     epsilon_form: EpsilonForm = "relative"

@@ -185,7 +185,8 @@ def make_solver(initial: list[Tensor], config: ACBConfig) -> Solver:
     chosen = config.solver
     if isinstance(chosen, Auto):
         dimensions = sum(block[0].numel() for block in initial)
-        chosen = (Exact if dimensions <= EXACT_DIMENSIONS else Proximal)(ridge=chosen.ridge)
+        small = dimensions <= EXACT_DIMENSIONS
+        chosen = Exact(ridge=chosen.ridge) if small else Proximal(ridge=chosen.ridge, averaging="narrowest")
     match chosen:
         case Exact():
             return ExactSolver(initial, chosen)
