@@ -35,7 +35,7 @@ def exact_ensemble(history, members, *, seed):
         solver.fit(
             [(Dense(part), torch.randn(len(part), members, generator=generator, dtype=torch.float64))], Unscaled()
         )
-    return solver.ensembles[0]
+    return [block[0] for block in solver.ensembles]
 
 
 def test_the_mean_square_of_the_exact_ensemble_is_the_elliptical_bonus():
@@ -115,7 +115,7 @@ def test_the_averaged_proximal_ensemble_has_its_derived_variance_on_a_repeated_s
     noise = [(1 - a ** (steps - j + 1)) / steps for j in range(1, steps + 1)]
     derived = prior**2 / ridge + sum(c**2 for c in noise) / n
     # Gaussian members: the sd of a sample variance is v sqrt(2/m); 5 sd, 1 in 2 million.
-    observed = squared_deviation(predictions(solver.ensembles[0], state), "rms")[0].item()
+    observed = squared_deviation(predictions([block[0] for block in solver.ensembles], state), "rms")[0].item()
     assert observed == pytest.approx(derived, rel=5 * math.sqrt(2 / members))
     # and that is the elliptical bonus 1 / (ridge + n K) up to a factor of 1.2 either way, however long it runs
     assert 1 / 1.2 < derived * (ridge + n * steps) < 1.2

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from optimist.bonuses.features import ArgmaxLoss, SketchFeatures
-from optimist.bonuses.features.per_state.plan import layer_taps
+from optimist.bonuses.features.per_state.plan import layer_taps, product_layers
 from optimist.bonuses.features.sketch import draw, sketch_layer
 from oracles import elliptical_bonuses, sketched_product_variance, state_gradients
 
@@ -32,7 +32,7 @@ def test_inner_products_are_unbiased_with_the_derived_variance(name):
     torch.manual_seed(0)
     network = Layers().double()
     x = torch.randn(2, 2, 5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    layer, tap = layer_taps(network, ArgmaxLoss(), x, (name,))[name]
+    layer, tap = layer_taps(network, ArgmaxLoss(), x, product_layers(network, (name,)))[name]
     groups = layer.groups if isinstance(layer, nn.Conv2d) else 1
     truth = state_gradients(network, ArgmaxLoss(), x)
     gradients = truth[f"{name}.weight"].reshape(2, groups, -1, layer.weight[0].numel())  # (n, g, o, i)

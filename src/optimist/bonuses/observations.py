@@ -56,6 +56,8 @@ def unflatten_time(observations: Observations, leading: tuple[int, ...]) -> Obse
 
 def count(observations: Observations) -> int:
     """n, the length of the first axis, which every tensor of a Dict must share."""
+    if isinstance(observations, Tensor) and observations.ndim and observations.shape[0]:
+        return observations.shape[0]
     lengths = {name: part.shape[0] if part.ndim else 0 for name, part in named(observations).items()}
     if not lengths or len(set(lengths.values())) > 1 or 0 in lengths.values():
         raise ValueError(

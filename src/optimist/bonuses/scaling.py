@@ -1,5 +1,6 @@
 """Running moments, observation whitening, and the scale of intrinsic returns. Only `update` moves them."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,14 @@ from optimist.bonuses.checkpointing import require_same_layout
 SMALLEST_DEVIATION = 1e-6  # a coordinate that never varied is read as 0, not as 0 / 0
 LARGEST_REWARD = 200.0  # times the root mean square of those before; see `ReturnScale`
 SMALLEST_SHARE = 1e-3  # of the root mean square of the sums: what they are divided by at least
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether all numbers are finite, by the two extremes, which NaN would be: nothing of the tensor's size is made."""
+    if tensor.numel() == 0:
+        return True
+    least, greatest = torch.aminmax(tensor.detach())
+    return math.isfinite(least.item()) and math.isfinite(greatest.item())
 
 
 class MergedMoments(NamedTuple):
@@ -66,10 +75,11 @@ class RunningMoments:
             raise ValueError(f"samples must be (n, *{tuple(self.mean.shape)}), got shape {tuple(samples.shape)}")
         if not len(samples):
             return
-        variance, mean = torch.var_mean(samples.double(), dim=0, correction=0)
+        variance, mean = torch.var_mean(samples.cpu().double(), dim=0, correction=0)
         merged = merge_moments(self.count, self.mean, len(samples), mean)
         self.count, self.mean = merged.count, merged.mean
-        self._scatter = self._scatter + variance * len(samples) + merged.shift.square() * merged.weight
+        added = self._scatter.add(variance, alpha=len(samples))
+        self._scatter = added.addcmul_(merged.shift, merged.shift, value=merged.weight)
         if self.memory and self.count > self.memory:
             self._scatter = self._scatter * (self.memory / self.count)
             self.count = self.memory
@@ -145,28 +155,31 @@ class ReturnScale:
         self._moments = RunningMoments((), memory=memory_steps)
         self._squares = RunningMoments((), memory=memory_steps)
         self._limit = torch.tensor(torch.inf, dtype=torch.float64)  # of the rewards of the last rollout
+        self._divisor: float | None = None  # a cache; not part of the state
 
     def normalize(self, rewards: Tensor) -> Tensor:
         """``rewards`` over the running deviation of their discounted sums; pure. Shapes: (T, N) -> (T, N)."""
-        return rewards.clamp(max=self._limit.item()) / self._divisor().to(rewards.dtype)
+        if self._divisor is None:
+            self._divisor = self._deviation()
+        return rewards.clamp(max=self._limit.item()) / self._divisor
 
-    def _divisor(self) -> Tensor:
+    def _deviation(self) -> float:
         """The deviation of the sums, at least a thousandth of their root mean square: no unit of rewards is special."""
-        variance = self._moments.variance
-        divisor = torch.maximum(variance, SMALLEST_SHARE**2 * (self._moments.mean.square() + variance)).sqrt()
-        return torch.where(divisor > 0, divisor, 1.0)
+        variance, mean = self._moments.variance.item(), self._moments.mean.item()
+        return math.sqrt(max(variance, SMALLEST_SHARE**2 * (mean * mean + variance))) or 1.0
 
     def update(self, rewards: Tensor) -> None:
         """Run the sums of every environment forward over a rollout. Shapes: rewards (T, N)."""
         if rewards.ndim != 2:
             raise ValueError(f"rewards must be (T, N), time first, got shape {tuple(rewards.shape)}")
-        if not bool(torch.isfinite(rewards).all()):
+        if not finite(rewards):
             raise ValueError("rewards must be finite, got NaN or infinity: nothing was changed")
         environments = len(self._returns) or rewards.shape[1]
         if rewards.shape[1] != environments:
             raise ValueError(f"rewards must be of {environments} environments as before, got {rewards.shape[1]}")
         current = self._returns if len(self._returns) else torch.zeros(environments, dtype=torch.float64)
-        rewards = rewards.double()
+        rewards = rewards.cpu().double()
+        self._divisor = None
         if self._squares.mean > 0:
             self._limit = LARGEST_REWARD * self._squares.mean.sqrt()
         elif bool(rewards.any()):
@@ -195,4 +208,4 @@ class ReturnScale:
         self._returns = state["returns"].clone()
         self._moments.load_state_dict(state["moments"])
         self._squares.load_state_dict(state["squares"])
-        self._limit = state["limit"].clone()
+        self._limit, self._divisor = state["limit"].clone(), None

@@ -177,10 +177,11 @@ def _require_finite(name: str, value: Tensor) -> None:
         raise ValueError(f"{name} must be real, got dtype {value.dtype}")
     if not value.is_floating_point() or value.numel() == 0:
         return
-    low, high = torch.aminmax(value.detach())  # NaN propagates through both; nothing of the input's size is allocated
+    # NaN propagates through both; nothing of the input's size is allocated.
+    low, high = (extreme.item() for extreme in torch.aminmax(value.detach()))
     if not (low >= -FLOAT32_MAX and high <= FLOAT32_MAX):
         raise ValueError(
-            f"{name} must be finite in float32, got values from {low.item()} to {high.item()}: "
+            f"{name} must be finite in float32, got values from {low} to {high}: "
             "look for a diverged simulator or network before this rollout; nothing was changed"
         )
 

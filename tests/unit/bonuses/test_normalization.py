@@ -128,6 +128,21 @@ def test_the_return_scale_continues_exactly_from_its_state():
     assert torch.equal(scale.state_dict()["returns"], other.state_dict()["returns"])
 
 
+def test_what_the_return_scale_keeps_for_dividing_follows_updates_and_states():
+    generator = torch.Generator().manual_seed(3)
+    first, second = torch.rand(40, 2, generator=generator), 5 * torch.rand(40, 2, generator=generator)
+    scale, late = ReturnScale(discount=0.9), ReturnScale(discount=0.9)
+    scale.update(first)
+    saved, before = scale.state_dict(), scale.normalize(first)  # divides, and so keeps what by
+    scale.update(second)
+    late.update(first)
+    late.update(second)
+    assert torch.equal(scale.normalize(first), late.normalize(first))
+    assert not torch.equal(scale.normalize(first), before)
+    scale.load_state_dict(saved)
+    assert torch.equal(scale.normalize(first), before)
+
+
 def test_a_reward_far_beyond_all_others_does_not_make_them_nothing():
     """A single one of 1e5 times the others' size: they keep half their scale at least, and it is still the largest."""
     rewards = torch.rand(6, 64, 8, generator=torch.Generator().manual_seed(4))

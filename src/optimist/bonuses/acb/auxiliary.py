@@ -1,13 +1,14 @@
 """The auxiliary network: a copy of the policy that follows it slowly, so that the features of a state hardly drift."""
 
 import copy
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
+
+from optimist.bonuses.scaling import finite
 
 
 class AuxiliaryNetwork:
@@ -97,14 +98,6 @@ def tensors(network: nn.Module) -> dict[str, Tensor]:
 def real(tensor: Tensor) -> bool:
     """Whether the tensor can be averaged."""
     return tensor.is_floating_point()
-
-
-def finite(tensor: Tensor) -> bool:
-    """Whether all numbers are finite, by the two extremes, which NaN would be: nothing of the tensor's size is made."""
-    if tensor.numel() == 0:
-        return True
-    least, greatest = torch.aminmax(tensor.detach())
-    return math.isfinite(least.item()) and math.isfinite(greatest.item())
 
 
 def require_same(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str) -> Mapping[str, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.acb.auxiliary import AuxiliaryNetwork
-from optimist.bonuses.acb.cache import CHUNK, FeatureCache, joined
+from optimist.bonuses.acb.cache import CHUNK, FeatureCache, joined, together
 from optimist.bonuses.acb.config import DEFAULT, ACBConfig, with_settings
 from optimist.bonuses.acb.minibatches import minibatch_rows, noise_minibatches
 from optimist.bonuses.acb.sizing import LateSizing, require_network, vector_example
@@ -84,7 +84,7 @@ class ACB(Bonus):
             batches = [joined(batches)]
         # line 6: b_t = max_m (w_m' g_t)^2, or the mean over m; in the form that the configuration asks for
         aggregate, form = self.config.aggregate, self.config.form
-        return torch.cat([regression.bonuses(g, scale, aggregate, form) for g in batches])
+        return together([regression.bonuses(g, scale, aggregate, form) for g in batches])
 
     @torch.no_grad()
     @from_valid_steps
@@ -98,7 +98,7 @@ class ACB(Bonus):
         schedule = minibatch_rows(total, self.config, generator=generator)
         features = self._cache.lookup(regression, states, torch.cat(schedule).unique())  # line 5, for lines 10, 11
         # line 10: draw y_m ~ N(0, 1); line 11: fit w_m by the loss (w_m' g - y_m)^2 + lambda |w_m - w_0|^2
-        like = regression.solver.ensembles[0][0]
+        like = regression.solver.ensembles[0]
         noise = noise_minibatches(features, schedule, total, self.config, like=like, generator=generator)
         with unchanged_on_error(regression.scale):
             loss = regression.solver.fit(noise, regression.scale)

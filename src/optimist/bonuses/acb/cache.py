@@ -1,7 +1,7 @@
 """The features of a rollout's states: read some states at a time, cached from ``compute`` to ``update``."""
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from optimist.bonuses.features.batch import Dense, FeatureBatch
 from optimist.bonuses.features.maps import FeatureMap
 from optimist.bonuses.features.per_state.isolation import isolated
 from optimist.bonuses.observations import Observations, chunks, count, named, take
+from optimist.bonuses.scaling import finite
 
 CHUNK = 512  # states read at a time
 CACHED_NUMBERS = 2**26  # features cached between a compute and its update, at most: 256 megabytes in single precision
@@ -38,17 +39,20 @@ class FeatureCache:
         if self._features is not None and self._is_of(regression, observations):
             yield from (Dense(self._features[chunk]) for chunk in chunks(count(rows), size))
             return
-        written_out: list[Tensor] = []
-        numbers = 0
-        for chunk in chunks(count(rows), size):
+        total = count(rows)
+        kept: Tensor | None = None
+        for chunk in chunks(total, size):
             with explained(rows):
                 features = regression.features(take(rows, chunk))
-            if isinstance(features, Dense):
-                numbers += features.features.numel()
-                written_out = [*written_out, features.features] if numbers < CACHED_NUMBERS else []
+            if isinstance(features, Dense) and total * features.features.shape[1] <= CACHED_NUMBERS:
+                if len(features) == total:
+                    kept = features.features
+                else:
+                    kept = features.features.new_empty(total, features.features.shape[1]) if kept is None else kept
+                    kept[chunk] = features.features
             yield features
-        if written_out:
-            self._features, self._map = torch.cat(written_out), regression.features
+        if kept is not None:
+            self._features, self._map = kept, regression.features
             self._sources = [(weakref.ref(tensor), tensor._version) for tensor in named(observations).values()]
 
     def lookup(
@@ -61,7 +65,7 @@ class FeatureCache:
         if self._features is None or not self._is_of(regression, observations):
             return rollout_features(regression.features, regression.read, regression.rows(observations), rows)
         cached = require_finite("features", self._features)
-        return lambda chosen: Dense(cached[chosen])
+        return lambda chosen: Dense(cached.index_select(0, chosen.to(cached.device)))
 
     def _is_of(self, regression: Regression, observations: Observations) -> bool:
         """Whether the cached features are those of the very tensors ``observations``, unchanged since."""
@@ -96,17 +100,22 @@ def rollout_features(
             features = feature_map(take(observations, rows[chunk])).dense()
         pieces.append(require_finite("features", features))
     kept = torch.cat(pieces)
-    return lambda chosen: Dense(kept[torch.searchsorted(rows, chosen)])
+    return lambda chosen: Dense(kept.index_select(0, torch.searchsorted(rows, chosen).to(kept.device)))
 
 
 def joined(batches: Iterable[FeatureBatch]) -> Dense:
     """All batches as one, written out."""
-    return Dense(torch.cat([features.dense() for features in batches]))
+    return Dense(together([features.dense() for features in batches]))
+
+
+def together(parts: Sequence[Tensor]) -> Tensor:
+    """The parts one after the other; a single one itself, not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def require_finite(what: str, values: Tensor) -> Tensor:
     """``values`` themselves if all are finite."""
-    if not bool(torch.isfinite(values).all()):
+    if not finite(values):
         raise ValueError(
             f"the policy network's {what} must be finite, got NaN or infinity: look for observations of extreme size, "
             "and scale them before or inside the network; nothing was changed"

@@ -54,6 +54,8 @@ def count_numbers(blocks: Sequence[Tensor]) -> int:
 def predictions(weights: Sequence[Tensor], features: FeatureBatch) -> Tensor:
     """``<w_m, g_n>`` for every state and member. Shapes: block k of weights (m, *shapes[k]) -> (n, m)."""
     total = count_numbers(weights)
+    if len(weights) == 1 and total <= UNCHUNKED:
+        return features.readout(0, weights[0])
     columns: list[Tensor] = []
     for k, block in enumerate(weights):
         parts = [features.readout(k, block[members]) for members in member_slices(block, total)]
@@ -62,14 +64,14 @@ def predictions(weights: Sequence[Tensor], features: FeatureBatch) -> Tensor:
 
 
 def squared_deviation(predicted: Tensor, aggregate: Aggregate) -> Tensor:
-    """The bonus ``max_m p_nm^2``, or the mean over m of ``p_nm^2`` (the square of the rms). Shapes: (n, m) -> (n,).
+    """The bonus ``max_m p_nm^2``, or the mean over m of ``p_nm^2`` (its rms squared). Shapes: (..., n, m) -> (..., n).
 
     With ``w_m ~ N(0, Sigma^-1)`` the second has mean ``g' Sigma^-1 g``, the first that times ``expected_maximum(m)``.
 
     Paper: Algorithm 2, line 6, for the maximum; the rms is that of Vowpal Wabbit's ``--rnd``.
     """
     squares = predicted.square()
-    return squares.amax(1) if aggregate == "max" else squares.mean(1)
+    return squares.amax(-1) if aggregate == "max" else squares.mean(-1)
 
 
 def in_form(squares: Tensor, form: BonusForm) -> Tensor:

@@ -49,9 +49,9 @@ class Regression:
 
         Of several ensembles, as a streaming solver may keep, the one with the smallest deviation counts.
         """
-        x = scale.standardize(features)
-        read = [squared_deviation(predictions(weights, x), aggregate) for weights in self.solver.ensembles]
-        squares = read[0] if len(read) == 1 else torch.stack(read).amin(0)
+        ensembles = self.solver.ensembles
+        predicted = predictions([block.flatten(0, 1) for block in ensembles], scale.standardize(features))
+        squares = squared_deviation(predicted.unflatten(1, ensembles[0].shape[:2]), aggregate).amin(1)
         if form != "bounded" and isinstance(self.solver, ExactSolver):
             squares = squares / first_rollout(self.scale, scale)
         return in_form(squares, form)
@@ -171,6 +171,7 @@ class LateSizing:
                 logits=self._logits,
                 sketch_size=config.sketch_size,
             )
+        self._network.eval()  # it is never read in another mode, and setting the mode at every read takes time
         prior, ridge = config.solver.prior, config.solver.ridge
         generator = seeded_generator(self._seed, "acb prior")
         initial = draw_prior(features.shapes, config.ensemble_size, prior, ridge, generator=generator)

@@ -28,6 +28,11 @@ class FeatureBatch(Protocol):
         """The shape of each block of one state's feature; their sizes add up to d."""
         ...
 
+    @property
+    def like(self) -> Tensor:
+        """Any tensor of the features' own dtype, on their device."""
+        ...
+
     def __len__(self) -> int:
         """n, the number of states."""
         ...
@@ -64,6 +69,11 @@ class Dense:
         """One block of d numbers."""
         return (self.features.shape[1:],)
 
+    @property
+    def like(self) -> Tensor:
+        """The features."""
+        return self.features
+
     def __len__(self) -> int:
         return self.features.shape[0]
 
@@ -90,6 +100,11 @@ class Block(Protocol):
     @property
     def shape(self) -> torch.Size:
         """The shape of the parameter."""
+        ...
+
+    @property
+    def like(self) -> Tensor:
+        """Any tensor of the gradients' own dtype, on their device."""
         ...
 
     def readout(self, weights: Tensor) -> Tensor:
@@ -120,6 +135,11 @@ class Rows:
         """The shape of the parameter."""
         return self.gradients.shape[1:]
 
+    @property
+    def like(self) -> Tensor:
+        """The gradients."""
+        return self.gradients
+
     def readout(self, weights: Tensor) -> Tensor:
         """``<w_m, g_n>``. Shapes: weights (m, *shape) -> (n, m)."""
         return self.gradients.flatten(1) @ weights.flatten(1).T
@@ -149,6 +169,11 @@ class OuterProduct:
     def shape(self) -> torch.Size:
         """(o, i)."""
         return torch.Size((self.left.shape[1], self.right.shape[1]))
+
+    @property
+    def like(self) -> Tensor:
+        """One of the factors."""
+        return self.left
 
     def readout(self, weights: Tensor) -> Tensor:
         """``e_n' w_m h_n``, a few members at a time. Shapes: weights (m, o, i) -> (n, m)."""
@@ -187,6 +212,11 @@ class BlockFeatures:
     def shapes(self) -> Sequence[torch.Size]:
         """The shapes of the parameters."""
         return tuple(block.shape for block in self.blocks)
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the first block."""
+        return self.blocks[0].like
 
     def __len__(self) -> int:
         return self.length

@@ -101,10 +101,11 @@ class FisherLoss:
         """``sum_a c_a f_a``, over all heads. Shapes: (n, ...) -> (n,)."""
         logits = require_logits(self.logits(network, observations), observations)
         sizes = [logits.shape[1]] if self.sizes is None else require_sizes(self.sizes, logits)
-        alternating = torch.cat([1 - 2 * (torch.arange(size) % 2) for size in sizes])
-        signs = (alternating if self.signs is None else self.signs).to(logits)
+        signs = alternating_signs(sizes, logits) if self.signs is None else self.signs.to(logits)
         if len(signs) != logits.shape[1]:
             raise ValueError(f"signs must be one for each of the {logits.shape[1]} logits, got {len(signs)}")
+        if len(sizes) == 1:
+            return fisher_loss(logits, signs)
         heads = zip(logits.split(sizes, dim=1), signs.split(sizes), strict=True)
         return torch.stack([fisher_loss(head, u) for head, u in heads]).sum(0)
 
@@ -145,11 +146,21 @@ def argmax_cross_entropy(logits: Tensor, weighting: Weighting) -> Tensor:
     return losses * (-0.5 * losses).exp().detach() if weighting == "sqrt-probability" else losses
 
 
+def alternating_signs(sizes: Sequence[int], like: Tensor) -> Tensor:
+    """+1 -1 +1 ... for every head of a policy, one head after the other. Shapes: -> (sum of sizes,)."""
+    signs = like.new_ones(sum(sizes))
+    start = 0
+    for size in sizes:
+        signs[start + 1 : start + size : 2] = -1
+        start += size
+    return signs
+
+
 def fisher_loss(logits: Tensor, signs: Tensor) -> Tensor:
     """``<c, f>`` with ``c = sqrt(p) u - p <sqrt(p), u>``, a constant. Shapes: logits (n, A), signs u (A,) -> (n,)."""
     p = logits.detach().softmax(1)
     root = p.sqrt() * signs
-    c = root - p * root.sum(1, keepdim=True)
+    c = torch.addcmul(root, p, root.sum(1, keepdim=True), value=-1)
     return (c * logits).sum(1)
 
 

@@ -10,7 +10,14 @@ from optimist.bonuses.features.batch import Block, BlockFeatures, Dense, Feature
 from optimist.bonuses.features.losses import FeatureLoss, Loss, Weighting, chosen_loss, forward
 from optimist.bonuses.features.per_state.isolation import parameter_name
 from optimist.bonuses.features.per_state.layers import parameter_blocks
-from optimist.bonuses.features.per_state.plan import Plan, inspect, layer_taps, other_rows, real_probes
+from optimist.bonuses.features.per_state.plan import (
+    Plan,
+    inspect,
+    layer_taps,
+    other_rows,
+    product_layers,
+    real_probes,
+)
 from optimist.bonuses.features.per_state.taps import pieces
 from optimist.bonuses.features.sketch import SketchFeatures, SketchSize, affordable_sketch
 from optimist.bonuses.observations import Observations, count, named
@@ -94,6 +101,7 @@ class GradientFeatures:
         self.network = network
         self.loss = loss
         self.plan = inspect(network, loss, example)
+        self._layers = product_layers(network, self.plan.layers)
 
     @property
     def names(self) -> Sequence[str]:
@@ -113,7 +121,7 @@ class GradientFeatures:
     def __call__(self, observations: Observations) -> BlockFeatures:
         """The gradients of a batch. Shapes: observations (n, ...) -> n features."""
         blocks: dict[str, Block] = {}
-        for name, (layer, tap) in layer_taps(self.network, self.loss, observations, self.plan.layers).items():
+        for name, (layer, tap) in layer_taps(self.network, self.loss, observations, self._layers).items():
             blocks.update({parameter_name(name, key): block for key, block in parameter_blocks(layer, tap).items()})
         for name, rows in other_rows(self.network, self.loss, observations, self.plan).items():
             blocks[name] = Rows(rows)
@@ -131,6 +139,7 @@ class LastLayerFeatures:
         self.network = network
         self.loss = loss
         self.layer = last_linear_layer(network, inspect(network, loss, example))
+        self._layers = product_layers(network, (self.layer,))
         self.shapes: Sequence[torch.Size] = self(example).shapes
         self.layers: Sequence[tuple[str, int]] = ((self.layer, self.shapes[0].numel()),)
 
@@ -139,7 +148,7 @@ class LastLayerFeatures:
         return Dense(torch.cat([self._gradients(some) for some in pieces(observations)]))
 
     def _gradients(self, observations: Observations) -> Tensor:
-        layer, tap = layer_taps(self.network, self.loss, observations, (self.layer,))[self.layer]
+        layer, tap = layer_taps(self.network, self.loss, observations, self._layers)[self.layer]
         return BlockFeatures(list(parameter_blocks(layer, tap).values()), count(observations)).dense()
 
 
@@ -153,6 +162,7 @@ class PenultimateFeatures:
         self.network = network
         self.loss = loss
         self.layer = last_linear_layer(network, inspect(network, loss, example))
+        self._layers = product_layers(network, (self.layer,))
         self.shapes: Sequence[torch.Size] = self(example).shapes
         self.layers: Sequence[tuple[str, int]] = ((self.layer, self.shapes[0].numel()),)
 
@@ -161,7 +171,7 @@ class PenultimateFeatures:
         return Dense(torch.cat([self._hidden(some) for some in pieces(observations)]))
 
     def _hidden(self, observations: Observations) -> Tensor:
-        _, tap = layer_taps(self.network, self.loss, observations, (self.layer,))[self.layer]
+        _, tap = layer_taps(self.network, self.loss, observations, self._layers)[self.layer]
         return tap.inputs.flatten(1)
 
 

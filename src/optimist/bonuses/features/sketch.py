@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.features.losses import Loss
 from optimist.bonuses.features.per_state.layers import padded
-from optimist.bonuses.features.per_state.plan import inspect, layer_taps, other_rows
+from optimist.bonuses.features.per_state.plan import inspect, layer_taps, other_rows, product_layers
 from optimist.bonuses.features.per_state.taps import Tap, pieces
 from optimist.bonuses.observations import Observations
 from optimist.seeding import split
@@ -59,9 +60,9 @@ class SketchFeatures:
         self.plan = inspect(network, loss, example)
         sizes = sizes_by_name(sketch_size, (*self.plan.layers, *self.plan.others))
         self.projections: dict[str, tuple[Projection, Projection]] = {}
-        for name in self.plan.layers:
-            layer = network.get_submodule(name)
-            weight = layer.get_parameter("weight")
+        self._layers = product_layers(network, self.plan.layers)
+        for name, layer in self._layers.items():
+            weight = layer.weight
             groups = layer.groups if isinstance(layer, nn.Conv2d) else 1
             inputs = weight[0].numel() + (layer.bias is not None)
             self.projections[name] = draw(groups, weight.shape[0] // groups, inputs, sizes[name], weight, seed, name)
@@ -80,10 +81,11 @@ class SketchFeatures:
 
     def __call__(self, observations: Observations) -> Dense:
         """The sketches of a batch. Shapes: observations (n, ...) -> (n, d), d the sum of the layers' a x b."""
-        return Dense(torch.cat([self._sketches(some) for some in pieces(observations)]))
+        parts = [self._sketches(some) for some in pieces(observations)]
+        return Dense(parts[0] if len(parts) == 1 else torch.cat(parts))
 
     def _sketches(self, observations: Observations) -> Tensor:
-        taps = layer_taps(self.network, self.loss, observations, self.plan.layers)
+        taps = layer_taps(self.network, self.loss, observations, self._layers)
         rows = other_rows(self.network, self.loss, observations, self.plan)
         parts = [sketch_layer(layer, tap, *self.projections[name]) for name, (layer, tap) in taps.items()]
         parts += [sketch_matrix(rows[name], *self.projections[name]) for name in self.plan.others]
@@ -116,6 +118,16 @@ class Projection:
         """How many numbers are left of a vector."""
         return self.matrix.shape[2]
 
+    @cached_property
+    def filters(self) -> Tensor:
+        """P' as the weights of a layer without bias, (groups kept, length)."""
+        return self.matrix.mT.flatten(0, 1).contiguous()
+
+    @cached_property
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """P' as the weights of a layer, (groups kept, length - 1), and the bias that its last column is."""
+        return self.filters[:, :-1].contiguous(), self.filters[:, -1].contiguous()
+
     def apply(self, vectors: Tensor) -> Tensor:
         """``P' v`` of every column. Shapes: (..., groups, length, p) -> (..., groups, kept, p)."""
         return vectors if self.identity else self.matrix.mT @ vectors
@@ -123,16 +135,15 @@ class Projection:
 
 def sketch_layer(layer: nn.Linear | nn.Conv2d, tap: Tap, left: Projection, right: Projection) -> Tensor:
     """``sum_p (P_o' e_p) (P_i' [h_p, 1])'`` of every state and group. Shapes: -> (n, groups, left.kept, right.kept)."""
-    weights, bias = (right.matrix, None) if layer.bias is None else (right.matrix[:, :-1], right.matrix[:, -1])
+    weights, bias = (right.filters, None) if layer.bias is None else right.affine
     if isinstance(layer, nn.Conv2d):
-        filters = weights.mT.reshape(-1, *layer.weight.shape[1:])  # (groups kept, i, height, width)
-        offset = None if bias is None else bias.flatten()
-        h = F.conv2d(padded(layer, tap.inputs), filters, offset, layer.stride, 0, layer.dilation, layer.groups)
+        filters = weights.view(-1, *layer.weight.shape[1:])  # (groups kept, i, height, width)
+        h = F.conv2d(padded(layer, tap.inputs), filters, bias, layer.stride, 0, layer.dilation, layer.groups)
         e = tap.gradients.flatten(2).unflatten(1, (layer.groups, -1))  # (n, groups, o, p)
         h = h.flatten(2).unflatten(1, (layer.groups, -1)).mT  # (n, groups, p, kept)
         # P_o' (e h') and (P_o' e) h' are the same; the first is cheaper where there are more positions than outputs.
         return left.apply(e @ h) if h.shape[2] > e.shape[2] else left.apply(e) @ h
-    h = tap.inputs @ weights[0] if bias is None else tap.inputs @ weights[0] + bias[0]  # (n, ..., kept)
+    h = F.linear(tap.inputs, weights, bias)  # (n, ..., kept)
     e = tap.gradients if left.identity else tap.gradients @ left.matrix[0]
     if tap.inputs.ndim == 2:
         return (e.unsqueeze(2) * h.unsqueeze(1)).unsqueeze(1)

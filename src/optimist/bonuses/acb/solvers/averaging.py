@@ -8,6 +8,7 @@ from torch import Tensor
 from optimist.bonuses.acb.config import ProximalAveraging
 from optimist.bonuses.acb.standardize import FeatureScale
 from optimist.bonuses.features.batch import FeatureBatch
+from optimist.bonuses.scaling import finite
 
 POLYNOMIAL_POWER = 3
 Minibatches = Iterable[tuple[FeatureBatch, Tensor]]
@@ -17,8 +18,8 @@ class Solver(Protocol):
     """M regressors that learn to predict noise. ``fit`` is the only mutation; the first weights are taken over."""
 
     @property
-    def ensembles(self) -> Sequence[Sequence[Tensor]]:
-        """The regressors that the bonus reads: block k of an ensemble is (m, *shapes[k]).
+    def ensembles(self) -> Sequence[Tensor]:
+        """The regressors that the bonus reads, p ensembles of m: block k is (p, m, *shapes[k]).
 
         Of several ensembles the one with the smallest deviation at a state counts there.
         """
@@ -60,7 +61,8 @@ class IterateAverages:
         self._powers = {"uniform": (0,), "polynomial": (POLYNOMIAL_POWER,), "narrowest": tuple(powers)}.get(averaging)
         self._rate = rate
         self._count = 0
-        self.ensembles = [[block.clone() for block in initial] for _ in self._powers or ("exponential",)]
+        number = 1 if self._powers is None else len(self._powers)
+        self.ensembles = [block.repeat(number, *[1] * block.ndim) for block in initial]
 
     def advance(self) -> None:
         """Count one iterate; every part of it is to be folded in before the next."""
@@ -69,18 +71,17 @@ class IterateAverages:
     def fold(self, block: int, members: slice, iterate: Tensor) -> None:
         """Take in some members of a block of the current iterate."""
         shares = [self._rate] if self._powers is None else [(p + 1) / (self._count + p) for p in self._powers]
-        for blocks, share in zip(self.ensembles, shares, strict=True):
-            blocks[block][members].lerp_(iterate, share)
+        averages = self.ensembles[block][:, members]
+        for k, share in enumerate(shares):
+            averages[k].lerp_(iterate, share)
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of the averages, and how many iterates they are of."""
-        averages = {str(k): blocks_state(blocks) for k, blocks in enumerate(self.ensembles)}
-        return {"averages": averages, "count": self._count}
+        return {"averages": blocks_state(self.ensembles), "count": self._count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        for k, blocks in enumerate(self.ensembles):
-            restore_blocks(blocks, state["averages"][str(k)])
+        restore_blocks(self.ensembles, state["averages"])
         self._count = state["count"]
 
 
@@ -97,7 +98,7 @@ def restore_blocks(blocks: Sequence[Tensor], state: Mapping[str, Tensor]) -> Non
 
 def require_finite_predictions(predicted: Tensor) -> Tensor:
     """``predicted`` itself, or an error before anything is changed by it."""
-    if not predicted.isfinite().all():
+    if not finite(predicted):
         raise ValueError(
             "the regressors' predictions are not finite: the features overflow, or the steps are too large; look at "
             "the policy network's parameters, lower RMSprop's learning_rate, or standardize the features"

@@ -43,9 +43,9 @@ class ExactSolver:
         self._moments = NoiseMoments(dimensions, len(initial[0]), device=initial[0].device)
 
     @property
-    def ensembles(self) -> Sequence[Sequence[Tensor]]:
+    def ensembles(self) -> Sequence[Tensor]:
         """The regressors, one ensemble."""
-        return (self._weights,)
+        return [block.unsqueeze(0) for block in self._weights]
 
     def fit(self, minibatches: Minibatches, scale: FeatureScale) -> float:
         """The mean squared error of the regressors before the rollout; afterwards they are those of all data."""

@@ -51,8 +51,8 @@ class RMSpropSolver:
         self._affine_square = {name: [torch.zeros_like(row) for row in rows] for name in self._affine}
 
     @property
-    def ensembles(self) -> Sequence[Sequence[Tensor]]:
-        """The averaged regressors."""
+    def ensembles(self) -> Sequence[Tensor]:
+        """The averaged regressors, one ensemble."""
         return self._average.ensembles
 
     def fit(self, minibatches: Minibatches, scale: FeatureScale) -> float:

@@ -27,7 +27,11 @@ class NetworkLoss(nn.Module):
 def losses(network: nn.Module, loss: Loss, parameters: Mapping[str, Tensor], observations: Observations) -> Tensor:
     """The loss of every state, with ``parameters`` in the place of the network's own. Shapes: (n, ...) -> (n,)."""
     replaced = {f"network.{name}": tensor for name, tensor in parameters.items()}
-    result = functional_call(NetworkLoss(network, loss), replaced, (observations,))
+    return one_per_state(functional_call(NetworkLoss(network, loss), replaced, (observations,)), observations)
+
+
+def one_per_state(result: object, observations: Observations) -> Tensor:
+    """What a loss has returned, or an error if it is not one number per state. Shapes: (n,)."""
     n = count(observations)
     if not isinstance(result, Tensor) or result.shape != (n,):
         came = f"shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
@@ -56,10 +60,12 @@ def readable(observations: Observations) -> Observations:
 def isolated(network: nn.Module) -> Iterator[None]:
     """Gradients on, the network in evaluation mode (no dropout, hence no chance); all of it as before on leaving."""
     modes = [(module, module.training) for module in network.modules()]
-    network.eval()
+    trains = any(training for _, training in modes)
+    if trains:
+        network.eval()
     try:
         with torch.inference_mode(mode=False), torch.enable_grad():
             yield
     finally:
-        for module, training in modes:
+        for module, training in modes if trains else ():
             module.training = training

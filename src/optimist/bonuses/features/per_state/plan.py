@@ -6,7 +6,7 @@ gradient of one state at a time, and a layer that fails goes through ``torch.fun
 of zeros need not hold for real states, so the first rollout is probed again (see ``maps.still_fits``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -44,19 +44,24 @@ class Plan:
 
 
 def layer_taps(
-    network: nn.Module, loss: Loss, observations: Observations, names: tuple[str, ...]
+    network: nn.Module, loss: Loss, observations: Observations, layers: Mapping[str, nn.Linear | nn.Conv2d]
 ) -> dict[str, tuple[nn.Linear | nn.Conv2d, Tap]]:
-    """The named layers, each with its input and output gradient for the n states of the batch."""
-    layers = native_layers(network)
+    """The layers (see ``product_layers``), each with its input and output gradient for the n states of the batch."""
     with isolated(network):
-        taps = capture(network, loss, readable(observations), {name: layers[name] for name in names})
-    missing = [name for name in names if name not in taps]
+        taps = capture(network, loss, readable(observations), layers)
+    missing = [name for name in layers if name not in taps]
     if missing:
         raise ValueError(
             f"layers {missing} are not used exactly once for these observations, though they were for the example: "
             "build the features with an observation that takes the network's usual path"
         )
-    return {name: (layers[name], taps[name]) for name in names}
+    return {name: (layer, taps[name]) for name, layer in layers.items()}
+
+
+def product_layers(network: nn.Module, names: Iterable[str]) -> dict[str, nn.Linear | nn.Conv2d]:
+    """The layers of these names, which ``inspect`` has found to have a product form."""
+    found = native_layers(network)
+    return {name: found[name] for name in names}
 
 
 def other_rows(network: nn.Module, loss: Loss, observations: Observations, plan: Plan) -> dict[str, Tensor]:

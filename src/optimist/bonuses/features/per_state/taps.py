@@ -1,7 +1,7 @@
 """One forward and one backward pass of a batch, with what enters each layer and the gradient at what leaves it."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from optimist.bonuses.features.losses import Loss
-from optimist.bonuses.features.per_state.isolation import detached_parameters, losses, parameter_name
+from optimist.bonuses.features.per_state.isolation import one_per_state
 from optimist.bonuses.observations import Observations, count, named, take
 
 READ_NUMBERS = 2**21
@@ -52,21 +52,34 @@ def capture(
     Only what lies after the first of ``layers`` is differentiated, and only once for the whole batch. Call inside
     ``isolated``.
     """
-    parameters = detached_parameters(network)
-    for name, layer in layers.items():
-        for key, _ in layer.named_parameters(recurse=False):
-            parameters[parameter_name(name, key)].requires_grad_()
-    with recorded(layers) as calls:
-        total = losses(network, loss, parameters, observations).sum()
+    with differentiable(network, layers.values()), recorded(layers) as calls:
+        losses = one_per_state(loss(network, observations), observations)
     once = {name: uses[0] for name, uses in calls.items() if len(uses) == 1}
-    if not once or not total.requires_grad:
+    if not once or not losses.requires_grad:
         return {}
-    gradients = torch.autograd.grad(total, [call.edge for call in once.values()], allow_unused=True)
-    taps = {}
-    for (name, call), gradient in zip(once.items(), gradients, strict=True):
-        if gradient is not None:
-            taps[name] = Tap(call.inputs, gradient)
-    return taps
+    edges = [call.edge for call in once.values()]
+    gradients = torch.autograd.grad(losses, edges, torch.ones_like(losses), allow_unused=True)
+    pairs = zip(once.items(), gradients, strict=True)
+    return {name: Tap(call.inputs, gradient) for (name, call), gradient in pairs if gradient is not None}
+
+
+@contextmanager
+def differentiable(network: nn.Module, layers: Iterable[nn.Module]) -> Iterator[None]:
+    """Inside, the layers' own parameters require a gradient and no others do, so that a graph starts at the layers.
+
+    Nothing flows into a parameter: what is differentiated are outputs of layers. ``functional_call``, which would put
+    other tensors in their place, takes ten times as long.
+    """
+    chosen = {id(parameter) for layer in layers for parameter in layer._parameters.values()}
+    every = (parameter for module in network.modules() for parameter in module._parameters.values())
+    other = [p for p in every if p is not None and p.requires_grad != (id(p) in chosen)]
+    try:
+        for parameter in other:
+            parameter.requires_grad_(not parameter.requires_grad)
+        yield
+    finally:
+        for parameter in other:
+            parameter.requires_grad_(id(parameter) not in chosen)
 
 
 @contextmanager
@@ -94,7 +107,11 @@ def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]]
 
 def pieces(observations: Observations) -> Iterator[Observations]:
     """The batch in order, in even pieces of at most ``READ_NUMBERS`` numbers, or of one row."""
+    numbers = sum(tensor.numel() for tensor in named(observations).values())
+    if numbers <= READ_NUMBERS:
+        yield observations
+        return
     n = count(observations)
-    number = min(n, math.ceil(sum(tensor.numel() for tensor in named(observations).values()) / READ_NUMBERS))
+    number = min(n, math.ceil(numbers / READ_NUMBERS))
     for k in range(number):
         yield take(observations, slice(k * n // number, (k + 1) * n // number))
