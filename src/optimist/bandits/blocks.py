@@ -25,6 +25,7 @@ class Block:
         self.places = places  # which of the batch's samples these are, (s,)
         self.rows = rows  # (s, d)
         self.is_large = len(rows) >= max(FEWEST, rows.shape[1])
+        self.sigma: Factorized | None = None  # of its model with the block learned, once a regression has it
 
     @cached_property
     def gram(self) -> Floats:
@@ -45,31 +46,39 @@ def _split(x: Floats, arms: Integers) -> Iterator[Block]:
             yield Block(learner, int(arm), places, rows.astype(np.float64, copy=False))
 
 
-def factorized(covariance: Floats) -> tuple[Floats, Floats, float]:
-    """The upper Cholesky factor R with ``R'R = Sigma``, ``Sigma^-1`` and ``log det(Sigma)``. Shapes: (d, d) each."""
-    factor = upper_factor(covariance)
-    return factor, _inverse_from(factor), 2 * float(np.log(np.diag(factor)).sum())
+class Factorized:
+    """``Sigma = R'R``, and what follows from R; ``covariance`` is overwritten. Shapes: (d, d) each.
 
+    Raises FloatingPointError where Sigma is not positive definite.
+    """
 
-def upper_factor(covariance: Floats) -> Floats:
-    """R with ``R'R = Sigma`` and a positive diagonal. Shapes: (d, d) -> (d, d)."""
-    return np.linalg.cholesky(covariance).T
+    def __init__(self, covariance: Floats):
+        from scipy.linalg import lapack  # here, because it takes a tenth of a second to import
+
+        # LAPACK reads columns where NumPy has rows, so the transpose is what it takes as it is, without a copy.
+        self.factor, failed = lapack.dpotrf(covariance.T, lower=0, clean=1, overwrite_a=1)  # pyrefly: ignore
+        if failed:
+            raise FloatingPointError("the covariance is no longer positive definite: use a larger ridge")
+
+    @property
+    def log_det(self) -> float:
+        """``log det(Sigma)``."""
+        return 2 * float(np.log(np.diag(self.factor)).sum())
+
+    def solve(self, right: Floats) -> Floats:
+        """``Sigma^-1 z``. Shapes: (d, m) -> (d, m)."""
+        from scipy.linalg import lapack
+
+        return lapack.dpotrs(self.factor, right, lower=0)[0]  # pyrefly: ignore
+
+    def inverse(self) -> Floats:
+        """``Sigma^-1``, its lower triangle only."""
+        from scipy.linalg import lapack
+
+        return lapack.dpotri(self.factor, lower=0)[0].T  # pyrefly: ignore
 
 
 def inverse(matrix: Floats) -> Floats:
-    """The inverse of a symmetric positive definite matrix given by its lower triangle. Shapes: (d, d) -> (d, d)."""
-    from scipy.linalg import lapack  # here, because it takes a tenth of a second to import
-
-    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)  # pyrefly: ignore
-    if failed:
-        raise FloatingPointError("the covariance is no longer positive definite: use a larger ridge")
-    return _inverse_from(factor.T)
-
-
-def _inverse_from(factor: Floats) -> Floats:
-    """``(R'R)^-1``, whole. Shapes: (d, d) -> (d, d)."""
-    from scipy.linalg import lapack
-
-    upper = lapack.dpotri(factor, lower=0)[0]  # pyrefly: ignore
-    upper = np.triu(upper)
-    return upper + np.triu(upper, 1).T
+    """The inverse of a symmetric positive definite matrix given by its lower triangle; whole. Shapes: (d, d)."""
+    lower = Factorized(np.array(matrix)).inverse()
+    return lower + np.tril(lower, -1).T

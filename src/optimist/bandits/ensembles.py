@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from optimist.bandits.blocks import blocks, upper_factor
+from optimist.bandits.blocks import Factorized, blocks
 from optimist.bandits.compiled.linear import multiply_symmetric, solve_upper
 from optimist.bandits.compiled.streams import Streams, normals
 from optimist.bandits.fading import FadingLeastSquares, exact_least_squares
@@ -159,8 +159,8 @@ class RerandomizedEnsemble:
             self.regression.update(x, arms, rewards[..., None])
             for learner in range(x.shape[0]):
                 for arm in np.unique(arms[learner]):
-                    factor = upper_factor(self.regression.covariance(learner, arm))
-                    self.covariance.factor[learner, arm] = factor
+                    sigma = Factorized(self.regression.covariance(learner, arm))
+                    self.covariance.factor[learner, arm] = sigma.factor
             return
         parts = blocks(x, arms)
         self.regression.add(parts, x, arms, rewards[..., None])  # line 4

@@ -8,7 +8,7 @@ factorized anew after every batch, at O(d^3). Letters in shapes are those of ``c
 
 import numpy as np
 
-from optimist.bandits.blocks import blocks, factorized
+from optimist.bandits.blocks import Factorized, blocks
 from optimist.bandits.compiled import linear
 from optimist.bandits.regression import ExactLeastSquares, condition_number, merge_decisions
 from optimist.bandits.storage import Arrays
@@ -76,10 +76,10 @@ class FadingLeastSquares:
                 self._solve(learner, int(arm))
 
     def _solve(self, learner: int, arm: int) -> None:
-        _, self.inverse[learner, arm], log_det = factorized(self.covariance(learner, arm))
-        self.log_det[learner, arm] = log_det - self.gram.shape[-1] * np.log(self.ridge)
-        right = self.ridge * self.prior[learner, arm] + self.moments[learner, arm]
-        self.columns[learner, arm] = self.inverse[learner, arm] @ right
+        sigma = Factorized(self.covariance(learner, arm))
+        self.inverse[learner, arm] = sigma.inverse()
+        self.log_det[learner, arm] = sigma.log_det - self.gram.shape[-1] * np.log(self.ridge)
+        self.columns[learner, arm] = sigma.solve(self.ridge * self.prior[learner, arm] + self.moments[learner, arm])
 
 
 def exact_least_squares(initial: Floats, ridge: float, decay: float) -> ExactLeastSquares | FadingLeastSquares:

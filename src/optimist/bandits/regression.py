@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from optimist.bandits.blocks import Block, blocks, factorized, inverse, upper_factor
+from optimist.bandits.blocks import Block, Factorized, blocks, inverse
 from optimist.bandits.compiled import descent, linear
 from optimist.bandits.storage import Arrays
 from optimist.compiling import Floats, Integers
@@ -99,12 +99,13 @@ class ExactLeastSquares:
         place = block.learner, block.arm
         is_untrained = self.log_det[place] == 0  # then Sigma is ridge I still
         d = block.gram.shape[0]
-        sigma = self.ridge * np.eye(d) if is_untrained else inverse(self.inverse[place])
-        _, self.inverse[place], log_det = factorized(sigma + block.gram)
-        self.log_det[place] = log_det - d * np.log(self.ridge)
+        sigma = block.gram + (self.ridge * np.eye(d) if is_untrained else inverse(self.inverse[place]))
+        block.sigma = Factorized(sigma)
+        self.inverse[place] = block.sigma.inverse()
+        self.log_det[place] = block.sigma.log_det - d * np.log(self.ridge)
         columns = self.columns[place].astype(np.float64, copy=False)
-        error = block.rows.T @ targets - block.gram @ columns
-        self.columns[place] += (self.inverse[place] @ error).astype(self.columns.dtype, copy=False)
+        error = (targets.T @ block.rows).T - block.gram @ columns  # in this order BLAS is a third faster
+        self.columns[place] += block.sigma.solve(error).astype(self.columns.dtype, copy=False)
 
 
 class PolyakSGD:
@@ -155,6 +156,7 @@ class CholeskyFactor:
     def __init__(self, learners: int, arms: int, d: int, start: float, decay: float):
         self.factor = np.zeros((learners, arms, d, d))
         self.factor[..., np.arange(d), np.arange(d)] = np.sqrt(start)
+        self.is_of_sigma = start > 0
         self.decay = decay
 
     @property
@@ -179,9 +181,12 @@ class CholeskyFactor:
     def _add_large(self, block: Block) -> bool:
         """Factorizes ``R'R + X'X``; False, and nothing done, where its conditioning would cost too many digits."""
         factor = self.factor[block.learner, block.arm]
+        if self.is_of_sigma and block.sigma is not None:
+            factor[...] = block.sigma.factor
+            return True
         try:
-            new = upper_factor(factor.T @ factor + block.gram)
-        except np.linalg.LinAlgError:  # singular: without a ridge, and with features that depend on each other
+            new = Factorized(factor.T @ factor + block.gram).factor
+        except FloatingPointError:  # singular: without a ridge, and with features that depend on each other
             return False
         diagonal = np.diag(new)
         if diagonal.min() < 1e-3 * diagonal.max():
