@@ -153,7 +153,9 @@ class Mixing:
     @property
     def value_rate(self) -> float:
         """How far the unit of the extrinsic value head moves: all the way when a task begins, then less."""
-        return max(self._config.value_scale_rate, 1 / max(1, self._task_rollouts))
+        if not self.has_task:
+            return 0.0
+        return max(self._config.value_scale_rate, 1 / self._task_rollouts)
 
     @property
     def least_deviation(self) -> float:

@@ -43,10 +43,10 @@ def test_the_gradient_at_the_logits_is_softmax_minus_onehot():
     network = linear(5)
     p = network(X).softmax(1)
     error = p - nn.functional.one_hot(p.argmax(1), 5)
-    features = make("gradient", network, X, seed=0)
+    features = make("gradient", network, X, seed=0, feature_loss="argmax")
     assert features.names == ("weight", "bias")
     torch.testing.assert_close(features(X).dense()[:, -5:], error.detach())
-    weighted = make("gradient", network, X, seed=0, weighting="sqrt-probability")(X).dense()[:, -5:]
+    weighted = make("gradient", network, X, seed=0, feature_loss="argmax", weighting="sqrt-probability")(X).dense()[:, -5:]
     # The probability is held constant: the gradient is scaled, not differentiated.
     torch.testing.assert_close(weighted, (error * p.max(1, keepdim=True).values.sqrt()).detach())
 

@@ -41,9 +41,10 @@ def test_vectors_of_many_dimensions(size, solver):
     bonus.update(transitions_of(seen))
     assert isinstance(bonus._sizing.regression_for(seen).solver, solver)
     known, new = bonus.compute(transitions_of(prompts[:3, None])), bonus.compute(transitions_of(prompts[3:, None]))
-    assert new.min() > 3 * known.max()
+    assert new.min() > 0.99 > 2 * known.max()
     other.load_state_dict(bonus.state_dict())
-    assert torch.equal(other.compute(transitions_of(prompts[:, None])), torch.cat([known, new]))
+    assert torch.equal(other.compute(transitions_of(prompts[:3, None])), known)
+    assert torch.equal(other.compute(transitions_of(prompts[3:, None])), new)
 
 
 def test_a_dict_of_vectors_is_read_side_by_side_and_sized_by_the_first_rollout():

@@ -37,7 +37,16 @@ def batch_for(agent, **changes):
 def updated(agent, batch, *, config=CONFIG, heads=(True, True), learning_rate=1e-2):
     optimizer = torch.optim.Adam(agent.parameters(), lr=learning_rate, fused=True)
     generator = torch.Generator().manual_seed(2)
-    return update_agent(agent, optimizer, batch, config, Softmax(3), heads=heads, generator=generator)
+    return update_agent(
+        agent,
+        optimizer,
+        batch,
+        config,
+        Softmax(3),
+        heads=heads,
+        entropy_weight=config.entropy_weight,
+        generator=generator,
+    )
 
 
 def weights_after(*, heads=(True, True), config=CONFIG, **changes):
@@ -154,20 +163,20 @@ def test_tracking_returns_moves_the_units_and_no_value():
     with torch.no_grad():
         outputs, values = agent(states)
         returns = torch.randn((500, 2), generator=torch.Generator().manual_seed(3)) * torch.tensor([2.0, 30.0]) + 8
-        track_returns(agent, returns, 0.25)
+        track_returns(agent, returns, torch.tensor([0.25, 0.25]), torch.zeros(2))
         torch.testing.assert_close(agent.value_mean, 0.25 * returns.mean(0))
         square = 0.75 + 0.25 * returns.square().mean(0)
         torch.testing.assert_close(agent.value_deviation.square(), square - agent.value_mean.square())
         assert torch.equal(agent(states)[0], outputs)
         torch.testing.assert_close(agent(states)[1], values, rtol=1e-4, atol=1e-5)
         for _ in range(200):
-            track_returns(agent, returns, 0.25)
+            track_returns(agent, returns, torch.tensor([0.25, 0.25]), torch.zeros(2))
         torch.testing.assert_close(agent.value_deviation, returns.std(0, correction=0), rtol=1e-3, atol=0.0)
 
 
 def test_returns_that_never_vary_keep_finite_units():
     agent = new_agent()
     for _ in range(500):
-        track_returns(agent, torch.zeros(10, 2), 0.1)
+        track_returns(agent, torch.zeros(10, 2), torch.tensor([0.1, 0.1]), torch.zeros(2))
     assert bool((agent.value_deviation >= 1e-4 * (1 - 1e-6)).all())
     assert all(bool(weight.isfinite().all()) for weight in agent.parameters())

@@ -77,13 +77,14 @@ def test_an_episode_that_does_better_than_the_first_by_more_than_their_range_is_
 
 def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
     mixing = Mixing(CONFIG)
+    mixing.observe(goal(1.0), NEVER)
     sizes, weights = [], []
     for k in range(60):
         intrinsic = mixing.intrinsic(drawn(k, size=(1 + k) ** -0.5))
         sizes.append(intrinsic.std().item())
-        weights.append(mixing.weights(1.0, [])[1].item())
+        weights.append(mixing.weights(1.0, [])[1].item() / 0.3)
     assert max(sizes[5:]) / min(sizes[5:]) < 2
-    assert all(weight == 1 for weight in weights[:10])
+    assert weights[:10] == pytest.approx([1] * 10)
     # It follows the bonus down from its tenth rollout on, where its deviation is a mean over all ten: (60 / 5)^-1/2.
     assert 0.2 < weights[-1] < 0.6
 

@@ -152,7 +152,7 @@ def test_a_gaussian_action_is_as_likely_as_it_was_drawn_however_it_was_clipped()
     outputs = torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(80, 4)
     expected = Gaussian(2).log_probability(outputs, drawn.flatten(0, 1)).view(20, 4)
     torch.testing.assert_close(rollout.log_probabilities, expected)
-    taken = np.stack([np.stack(env.taken) for env in envs._envs.envs], axis=1)
+    taken = np.stack([np.stack(env.taken) for env in envs._inner._envs.envs], axis=1)
     low, high = ACTIONS["numbers"].low, ACTIONS["numbers"].high
     np.testing.assert_allclose(
         taken, low + (np.clip(drawn.numpy(), -1, 1) + 1) / 2 * (high - low), rtol=1e-5, atol=1e-5

@@ -152,7 +152,7 @@ def test_a_task_that_has_not_paid_leaves_the_policy_alone_and_one_that_has_paid_
     before = weights(trainer)
     iterated(trainer, 3)
     assert not moved(before, weights(trainer), "policy.actor")
-    assert moved(before, weights(trainer), "values")  # which learns meanwhile that nothing is paid
+    assert not moved(before, weights(trainer), "values")  # there is nothing to learn: it must not move the trunk
     pay = -1.0
     iterated(trainer)
     assert moved(before, weights(trainer), "policy.actor")
@@ -160,7 +160,7 @@ def test_a_task_that_has_not_paid_leaves_the_policy_alone_and_one_that_has_paid_
     state = trainer.state_dict()
     expected = iterated(trainer)
     forgetful, resumed = Trainer(config), Trainer(config)
-    forgetful.load_state_dict(state | {"rewarded": False})
+    forgetful.load_state_dict(state | {"mixing": Trainer(config).mixing.state_dict()})
     resumed.load_state_dict(state)
     for other in (forgetful, resumed):
         other.environments = Watched(other.environments, lambda rewards: 0 * rewards)
@@ -202,7 +202,9 @@ def test_a_saved_state_goes_on_bit_by_bit(bonus, tmp_path):
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("part", ["scale", "optimizer", "bonus", "action_generator", "minibatch_generator", "episodes"])
+@pytest.mark.parametrize(
+    "part", ["mixing", "optimizer", "bonus", "action_generator", "minibatch_generator", "episodes"]
+)
 def test_no_part_of_the_state_may_be_missing(part):
     """Each part taken from a fresh trainer makes another run: all of them are needed, the normalizer's above all."""
     config = replace(GRID_LIKE, bonus="rnd", learning_rate=1e-3)
@@ -218,7 +220,7 @@ def test_bonuses_are_divided_by_the_deviation_of_their_discounted_sums_over_time
     generator = torch.Generator().manual_seed(0)
     paid = torch.rand((3, TINY.steps, TINY.n_envs), generator=generator) * torch.tensor([1.0, 5.0, 20.0, 90.0])
     answers = iter(paid)
-    trainer = started(replace(TINY, bonus_memory_steps=0), bonus=lambda transitions: next(answers))
+    trainer = started(TINY, bonus=lambda transitions: next(answers))
     sums, now = [], np.zeros(TINY.n_envs)
     for metrics, rollout in zip(iterated(trainer, 3), paid.double().numpy(), strict=True):
         for rewards in rollout:
@@ -230,7 +232,7 @@ def test_bonuses_are_divided_by_the_deviation_of_their_discounted_sums_over_time
 
 def test_advantages_hold_the_bonus_with_its_weight_and_discount():
     """One step before the end of a rollout everything is known by hand: ``w_E (r + ...) + w_I (b + ...)``."""
-    config = replaced(TINY, {"extrinsic.weight": 3.0, "intrinsic.weight": 0.5, "bonus_memory_steps": 0})
+    config = replaced(TINY, {"extrinsic.weight": 3.0, "intrinsic.weight": 0.5})
     seen = {}
     trainer = started(config, bonus=lambda transitions: torch.full((16, 4), 2.0) * torch.arange(1, 5))
     batch_of = trainer._batch
@@ -241,7 +243,7 @@ def test_advantages_hold_the_bonus_with_its_weight_and_discount():
 
     trainer._batch = spied
     iterated(trainer)
-    rollout, scale = seen["rollout"], trainer.scale
+    rollout, scale = seen["rollout"], trainer.mixing._plain
     bonus = scale.normalize(torch.full((4,), 2.0) * torch.arange(1, 5))
     alive = 1 - rollout.transitions.terminated[-1].float()
     extrinsic = rollout.rewards[-1] + 0.999 * alive * rollout.next_values[-1, :, 0] - rollout.values[-1, :, 0]

@@ -169,7 +169,7 @@ def chosen_loss(
 ) -> Loss:
     """The pseudo-loss of a policy: ``loss`` itself if given, in the form that ``feature_loss`` asks for.
 
-    fisher makes a `FisherLoss` of the default loss and of a `MultiDiscreteLoss`; `GaussianLoss` stays, for it is alike.
+    fisher makes a `FisherLoss` of the default loss and of a `MultiDiscreteLoss`; any other loss stays as it is.
     """
     if loss is not None and (weighting != "none" or logits is not forward):
         raise ValueError("weighting and logits belong to the default loss: give them to the loss that you pass instead")
@@ -184,9 +184,8 @@ def chosen_loss(
             return FisherLoss(logits)
         case MultiDiscreteLoss():
             return FisherLoss(loss.logits, loss.sizes)
-        case GaussianLoss() | FisherLoss():
+        case _:
             return loss
-    raise ValueError("feature_loss='fisher' replaces the default loss, and you pass a loss of your own: leave one out")
 
 
 def require_sizes(sizes: Sequence[int], logits: Tensor) -> list[int]:

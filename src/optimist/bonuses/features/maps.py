@@ -57,7 +57,7 @@ def make(
     *,
     seed: int,
     loss: Loss | None = None,
-    feature_loss: FeatureLoss = "argmax",
+    feature_loss: FeatureLoss = "fisher",
     weighting: Weighting = "none",
     logits: Callable[[nn.Module, Any], Tensor] = forward,
     sketch_size: SketchSize | Mapping[str, SketchSize] = 0,

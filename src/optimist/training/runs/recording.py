@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from optimist.bonuses.actions import DiscreteActions
-from optimist.training.environments.protocol import Environments, Layout, Mapped, Step
+from optimist.training.environments.protocol import Arrays, Environments, Layout, Mapped, Step
 
 LIMIT_BYTES = 64 * 2**20
 """Beyond this many bytes of actions environments are restarted earlier than they would have to be."""
@@ -34,7 +34,7 @@ class Recorded:
         self._code = np.min_scalar_type(self.actions.n - 1) if isinstance(self.actions, DiscreteActions) else None
         self._seed, self._check = 0, 0
         self._played: list[np.ndarray] | None = []  # None: they can save their state themselves
-        self._observations = np.zeros(0)
+        self._observations: Arrays = np.zeros(0)
 
     def is_full_after(self, steps: int, *, limit: int) -> bool:
         """Whether ``steps`` more would make the record ``limit`` steps long, or `LIMIT_BYTES` large."""
@@ -43,7 +43,7 @@ class Recorded:
         length, size = len(self._played) + steps, self._played[0].nbytes if self._played else 0
         return length >= limit or length * size >= LIMIT_BYTES
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int) -> Arrays:
         """The first observations, from ``seed`` alone; what was recorded is forgotten."""
         self._observations = self._inner.reset(seed)
         self._seed, self._check = seed, 0
@@ -69,10 +69,10 @@ class Recorded:
             "seed": self._seed,
             "actions": actions,
             "check": self._check,
-            "observations": self._observations.copy(),
+            "observations": _copied(self._observations),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> np.ndarray:
+    def load_state_dict(self, state: Mapping[str, Any]) -> Arrays:
         """The observations to act on, having continued exactly where ``state`` was taken; or `NotRepeated`."""
         if "saved" in state:
             self._played = None
@@ -80,7 +80,7 @@ class Recorded:
         observations = self.reset(int(state["seed"]))
         for actions in state["actions"]:
             observations = self.step(actions if self._code is None else actions.astype(np.int64)).observations
-        if self._check != state["check"] or observations.tobytes() != state["observations"].tobytes():
+        if self._check != state["check"] or _bytes(observations) != _bytes(state["observations"]):
             raise NotRepeated(
                 f"the environments, started again from their seed, did not answer the same {len(state['actions']):,} "
                 "actions as they did before: something in them depends on more than seed and actions"
@@ -94,3 +94,16 @@ class Recorded:
     def close(self) -> None:
         """Close the environments."""
         self._inner.close()
+
+
+def _copied(observations: Arrays) -> Arrays:
+    if isinstance(observations, np.ndarray):
+        return observations.copy()
+    return {name: part.copy() for name, part in observations.items()}
+
+
+def _bytes(observations: Arrays) -> bytes:
+    parts = (
+        [observations] if isinstance(observations, np.ndarray) else [part for _, part in sorted(observations.items())]
+    )
+    return b"".join(part.tobytes() for part in parts)
