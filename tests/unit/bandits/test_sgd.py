@@ -84,19 +84,40 @@ def test_fading_is_exact_on_one_hot_features():
     np.testing.assert_allclose(diagonal.elliptical_norms(question[None, None], arms)[0, 0], exact.bonus(question))
 
 
+def correlated(rng):
+    """100 actions in 20 dimensions with a common mean: the LinReBoot problem."""
+    x = rng.uniform(size=(100, 20))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def with_few_nonzeros(rng):
+    """60 actions with 4 of 40 features each: dense rows, most of them zero."""
+    x = np.zeros((60, 40))
+    for row in x:
+        row[rng.choice(40, 4, replace=False)] = 0.5
+    return x
+
+
 @pytest.mark.parametrize("ridge", [0.01, 0.1, 1.0, 10.0])
-def test_the_bonus_is_within_a_factor_of_two_of_the_exact_one(ridge):
-    # Medians over 50 actions and 6 runs; the rms of 64 members has a relative sd of 9 %, its median over runs less.
+@pytest.mark.parametrize("draw", [correlated, with_few_nonzeros])
+def test_the_bonus_on_actions_of_its_own_choice_is_within_a_factor_of_two_of_the_exact_one(draw, ridge):
+    # The median over actions, 4 rounds and 4 runs of rms bonus over sqrt(x' Sigma^-1 x), Sigma of the same samples. The
+    # rms of 32 members has a relative sd of 12.5 %, the median of hundreds a small part of that. Measured 0.97 to 1.4;
+    # with the diagonal alone, and steps on the non-zeros only, 2.1 and 2.6 for a ridge of 0.01.
     ratios = []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
-        exact = LinUCB(20, ridge=ridge, beta=1.0)
-        descent = ACB(20, ridge=ridge, beta=1.0, aggregate="rms", ensemble_size=64, solver="sgd", seed=seed)
-        x = rng.normal(size=(600, 20))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        for policy in (exact, descent):
-            policy.partial_fit(x[:550], np.zeros(550))
-        ratios.append(np.median(descent.bonus(x[550:]) / exact.bonus(x[550:])))
+        x = draw(rng)
+        means = x @ rng.normal(size=x.shape[1]) / 3
+        descent = ACB(x.shape[1], ridge=ridge, beta=0.3, aggregate="rms", solver="sgd", seed=seed)
+        exact = LinUCB(x.shape[1], ridge=ridge, beta=0.3)
+        for t in range(1, 401):
+            action = descent.predict(x)
+            reward = means[action] + 0.3 * rng.normal()
+            descent.partial_fit(x[action], reward)
+            exact.partial_fit(x[action], reward)
+            if t in (50, 100, 200, 400):
+                ratios.append(descent.bonus(x) / exact.bonus(x))
     assert 0.5 < np.median(ratios) < 2
 
 
