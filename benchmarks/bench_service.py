@@ -3,6 +3,9 @@
 Clients keep a connection each and send a decision and its reward in turn, as fast as they are answered. The service
 saves every 1,000 updates, so that the largest delays include those of saving.
 
+Threads that share a policy wait for each other only while Python itself runs: small decisions are nearly all Python,
+large ones nearly all compiled loops, which run side by side. Both are timed, with one thread and with two.
+
     python benchmarks/bench_service.py [--quick] [--out results/benchmarks]
 """
 
@@ -41,6 +44,29 @@ def bare(rounds: int) -> list[float]:
         seconds.append(time.perf_counter() - start)
         policy.partial_fit(actions[action], 1.0)
     return seconds
+
+
+def shared(d: int, threads: int, duration: float, is_snapshot: bool) -> list[float]:
+    """Seconds of every decision of one LinUCB that so many threads ask at once."""
+    policy, actions = bandits.LinUCB(d), np.random.default_rng(0).normal(size=(K, d))
+    policy.partial_fit(actions[0], 0.0)
+    served = policy.snapshot() if is_snapshot else policy
+    served.predict(actions)  # compiles
+    lists: list[list[float]] = [[] for _ in range(threads)]
+    until = time.perf_counter() + duration
+
+    def ask(seconds: list[float]) -> None:
+        while not seconds or time.perf_counter() < until:
+            start = time.perf_counter()
+            served.predict(actions)
+            seconds.append(time.perf_counter() - start)
+
+    asking = [threading.Thread(target=ask, args=(seconds,)) for seconds in lists]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    return [value for own in lists for value in own]
 
 
 def client(port: int, until: float, seconds: list[float]) -> None:
@@ -123,6 +149,10 @@ def main() -> None:
     options = parser.parse_args()
     load, duration = os.getloadavg()[0], 1.0 if options.quick else 10.0
     rows = [row("bare policy", alone := bare(200 if options.quick else 20_000), sum(alone), float("nan"))]
+    for d in (D, 1_000):
+        for threads, is_snapshot in [(1, False), (2, False), (2, True)]:
+            name = f"{'snapshot of ' if is_snapshot else ''}LinUCB, d = {d:,}, threads: {threads}"
+            rows.append(row(name, shared(d, threads, duration / 4, is_snapshot), duration / 4, float("nan")))
     for clients, fsync in [(1, False), (4, False), (4, True)]:
         seconds, used = served(clients, duration, fsync)
         name = f"service, {clients} client{'s' if clients > 1 else ''}{', --fsync' if fsync else ''}"

@@ -174,7 +174,7 @@ class ACB(Policy):
         if self.history == "incremental":
             if self.solver == "exact":
                 return 1, 1 + self.ensemble_size
-            return 0, 2 * (1 + self.ensemble_size) + 1 if self.averaging == "uniform" else 2 + self.ensemble_size
+            return 0, 2 * (1 + self.ensemble_size) + 1 if self.averaging == "uniform" else 3 + self.ensemble_size
         return (2, 1) if self.history == "rerandomized" else (2, 2 + self.ensemble_size)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from optimist.bandits.blocks import Factorized, blocks
 from optimist.bandits.compiled.linear import multiply_symmetric, solve_upper
-from optimist.bandits.compiled.streams import Streams, normals
+from optimist.bandits.compiled.streams import Streams, noisy_targets, normals
 from optimist.bandits.fading import FadingLeastSquares, exact_least_squares
 from optimist.bandits.regression import CholeskyFactor, Regression, read_columns
 from optimist.bandits.sgd import AdaptiveSGD
@@ -97,9 +97,7 @@ class IncrementalEnsemble:
 
     def update(self, x: Floats, arms: Integers, rewards: Floats, streams: Streams) -> None:
         """Learns rewards and fresh noise ``y^(m) ~ N(0, 1)``. Shapes: x (l, s, d), arms and rewards (l, s)."""
-        learners, samples = rewards.shape
-        noise = normals(streams, samples * self.size).reshape(learners, samples, self.size)  # line 5, incremental
-        targets = np.concatenate([rewards[..., None], noise], axis=2)
+        targets = noisy_targets(streams, rewards, self.size)  # line 5, incremental
         self.regression.update(x, arms, targets)  # lines 4 and 6, in one
 
 

@@ -58,7 +58,7 @@ class Greedy(Policy):
         return _estimate(self, learners, models, self.solver, self._streams)
 
     def _state_per_model(self) -> tuple[int, int]:
-        return (1, 1) if self.solver == "exact" else (0, 2 + STEP_MEMBERS)
+        return (1, 1) if self.solver == "exact" else (0, 3 + STEP_MEMBERS)
 
     def _evaluate(self, x: Floats, arms: Integers, streams: Streams) -> Evaluation:
         mean, _, columns = self._read(x, arms, streams)
@@ -92,7 +92,7 @@ class EpsilonGreedy(Policy):
         return _estimate(self, learners, models, self.solver, self._streams)
 
     def _state_per_model(self) -> tuple[int, int]:
-        return (1, 1) if self.solver == "exact" else (0, 2 + STEP_MEMBERS)
+        return (1, 1) if self.solver == "exact" else (0, 3 + STEP_MEMBERS)
 
     def _evaluate(self, x: Floats, arms: Integers, streams: Streams) -> Evaluation:
         mean, _, columns = self._read(x, arms, streams)

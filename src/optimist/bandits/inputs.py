@@ -1,12 +1,13 @@
 """Checks of the arrays that users pass in. An error says what was expected, what came, what to do."""
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimist.bandits.rows import from_scipy, is_sparse, stacked
+from optimist.bandits.rows import SparseRows, from_scipy, is_sparse, stacked
 from optimist.compiling import Floats, Integers
 
 
@@ -33,9 +34,10 @@ def action_features(
     or (b, 1, d) is a context that all arms share. A scipy.sparse matrix (n, d), or a list of them, stays sparse.
     """
     if is_sparse(value):
-        return _sparse([value], mask, n_features, n_arms, dtype, is_batch=False)
+        rows = _sparse("X", value, n_features, n_arms, dtype)
+        return cast(Floats, rows), _allowed(mask, (1, n_arms or rows.n_rows), is_batch=False), False
     if isinstance(value, list | tuple) and any(is_sparse(rows) for rows in value):
-        return _sparse(value, mask, n_features, n_arms, dtype, is_batch=True)
+        return _sparse_sets(value, mask, n_features, n_arms, dtype)
     if isinstance(value, list | tuple) and len({np.shape(rows) for rows in value}) > 1:
         return _ragged(value, mask, n_features, n_arms, dtype)
     x = finite_array("X", value, dtype)
@@ -73,34 +75,31 @@ def _ragged(
     return x, allowed, True
 
 
-def _sparse(
-    value: Sequence[object],
-    mask: ArrayLike | None,
-    n_features: int,
-    n_arms: int | None,
-    dtype: np.dtype,
-    *,
-    is_batch: bool,
+def _sparse(name: str, value: object, n_features: int, n_arms: int | None, dtype: np.dtype) -> SparseRows:
+    """The action set of a scipy.sparse matrix."""
+    rows = from_scipy(name, value, n_features, dtype)
+    if not rows.n_rows:
+        raise ValueError(f"{name} must be (n_actions, {n_features}) with at least one action, got none")
+    if n_arms is not None and rows.n_rows not in (1, n_arms):
+        raise ValueError(f"{name} must have one row for each of the {n_arms} arms, or one for all: {rows.n_rows}")
+    return rows
+
+
+def _sparse_sets(
+    value: Sequence[object], mask: ArrayLike | None, n_features: int, n_arms: int | None, dtype: np.dtype
 ) -> tuple[Floats, NDArray[np.bool_], bool]:
     """Action sets of scipy.sparse matrices, those of different sizes filled up with rows that may not be played."""
     if not all(is_sparse(rows) for rows in value):
         raise ValueError("X must be a list of sparse matrices only, or of dense arrays only, got both")
-    names = [f"X[{i}]" if is_batch else "X" for i in range(len(value))]
-    sets = [from_scipy(name, rows, n_features, dtype) for name, rows in zip(names, value, strict=True)]
-    for name, rows in zip(names, sets, strict=True):
-        if not rows.n_rows:
-            raise ValueError(f"{name} must be (n_actions, {n_features}) with at least one action, got none")
-        if n_arms is not None and rows.n_rows not in (1, n_arms):
-            raise ValueError(f"{name} must have one row for each of the {n_arms} arms, or one for all: {rows.n_rows}")
-    if len({rows.n_rows for rows in sets}) > 1:
-        if mask is not None or n_arms is not None:
-            raise ValueError(
-                "a list of action sets of different sizes takes neither a mask nor arms: leave actions out of it"
-            )
-        x, real = stacked(sets)
-        return cast(Floats, x), real, True
-    x = sets[0] if len(sets) == 1 else stacked(sets)[0]
-    return cast(Floats, x), _allowed(mask, (len(sets), n_arms or x.n_rows), is_batch), is_batch
+    sets = [_sparse(f"X[{i}]", rows, n_features, n_arms, dtype) for i, rows in enumerate(value)]
+    x, real = stacked(sets)
+    if real.all():
+        return cast(Floats, x), _allowed(mask, (len(sets), n_arms or x.n_rows), is_batch=True), True
+    if mask is not None or n_arms is not None:
+        raise ValueError(
+            "a list of action sets of different sizes takes neither a mask nor arms: leave actions out of it"
+        )
+    return cast(Floats, x), real, True
 
 
 def _allowed(mask: ArrayLike | None, shape: tuple[int, int], is_batch: bool) -> NDArray[np.bool_]:
@@ -126,7 +125,10 @@ def samples(
 
     A scipy.sparse matrix (s, d) stays sparse; if it has one row, the reward may be a number.
     """
-    rewards = finite_array("reward", reward, np.dtype(np.float64))
+    if type(reward) is float and math.isfinite(reward):  # one sample at a time: the inner loop of a server
+        rewards = np.array(reward)
+    else:
+        rewards = finite_array("reward", reward, np.dtype(np.float64))
     if is_sparse(x):
         rows = from_scipy("x", x, n_features, dtype)
         shape = () if rows.n_rows == 1 and rewards.ndim == 0 else (rows.n_rows,)

@@ -32,7 +32,7 @@ from optimist.seeding import split
 
 Result = TypeVar("Result")
 
-DECISIONS, PROBABILITIES, SNAPSHOTS = range(3)  # what streams are forked for
+DECISIONS, PROBABILITIES, SNAPSHOTS, SEEDED = range(4)  # what streams are forked for
 
 
 class Evaluation(NamedTuple):
@@ -133,7 +133,7 @@ class Learners(ABC):
         """Whether one learner keeps only the columns that it has learned from."""
         matrices, columns = self._state_per_model()
         models = n_arms or self.n_arms or 1
-        return matrices == 0 and is_kept_sparse(models, self.n_features, columns - 1, self.dtype)
+        return matrices == 0 and is_kept_sparse(models, self.n_features, columns - 2, self.dtype)  # two are moments
 
     def require_fits(self, learners: int = 1, n_arms: int | None = None) -> None:
         """An error if the state of so many learners cannot fit into this machine's memory."""

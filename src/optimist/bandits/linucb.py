@@ -109,4 +109,4 @@ class DiagonalLinUCB(Policy):
         return cast(AdaptiveSGD, self._ensemble.regression)
 
     def _state_per_model(self) -> tuple[int, int]:
-        return 0, 2
+        return 0, 3

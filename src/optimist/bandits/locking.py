@@ -7,6 +7,7 @@ writer beside anybody does.
 import itertools
 import threading
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from threading import get_ident
 from types import TracebackType
 
@@ -20,7 +21,8 @@ class ReadersWriterLock:
     """
 
     def __init__(self) -> None:
-        self.reading, self.writing = _Reading(self), _Writing(self)
+        self.reading: AbstractContextManager[None] = _Reading(self)
+        self.writing = _Writing(self)
         self.inside: deque[int] = deque()  # the threads that read: appending and removing are atomic
         self.is_writer_here = False
         self.gate = threading.RLock()  # held by the writer, waiting or working
@@ -37,6 +39,13 @@ class ReadersWriterLock:
         self.inside.remove(thread)
         if self.is_writer_here and not self.inside:
             self.drained.set()
+
+
+def unlocked() -> ReadersWriterLock:
+    """A lock for what nobody changes: its readers do nothing to come in."""
+    lock = ReadersWriterLock()
+    lock.reading = nullcontext()
+    return lock
 
 
 class _Reading:

@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from optimist.bandits import inputs, storage
 from optimist.bandits.compiled.streams import Streams, fork
-from optimist.bandits.learners import PROBABILITIES, SNAPSHOTS, Learners
+from optimist.bandits.learners import PROBABILITIES, SEEDED, SNAPSHOTS, Learners
+from optimist.bandits.locking import unlocked
 from optimist.bandits.probabilities import DRAWS, Chances
 from optimist.bandits.rows import as_sparse
 from optimist.bandits.sgd import AdaptiveSGD
 from optimist.bandits.storage import Saved
-from optimist.checks import require_count
+from optimist.checks import require_count, require_seed
 from optimist.compiling import Floats
 from optimist.config import suggestion
 from optimist.memory import allowed_memory
@@ -79,7 +80,7 @@ class Policy(Learners):
         require_count("draws", draws)
 
         def decide(streams: Streams) -> tuple[NDArray[np.int64], Chances]:
-            chances = self._chances(x[None], self._models_of(allowed), allowed, fork(streams, PROBABILITIES), draws)
+            chances = self._chances(x[None], self._models_of(allowed), allowed, fork(streams, PROBABILITIES, 0), draws)
             return self._decide(x[None], allowed[None], streams)[0], chances
 
         chosen, chances = self._deciding(decide)
@@ -100,7 +101,7 @@ class Policy(Learners):
         require_count("draws", draws)
         with self._lock.reading:
             chances = self._chances(
-                x[None], self._models_of(allowed), allowed, fork(self._streams, PROBABILITIES), draws
+                x[None], self._models_of(allowed), allowed, fork(self._streams, PROBABILITIES, 0), draws
             ).values
         return chances if is_batch else chances[0]
 
@@ -156,15 +157,21 @@ class Policy(Learners):
         with self._lock.reading:
             return self._twin()
 
-    def snapshot(self) -> Self:
+    def snapshot(self, seed: int | None = None) -> Self:
         """A view that decides as this policy does now and never learns, to serve from while this one goes on learning.
 
-        It costs nothing; the next update of this policy copies the state once. It draws random numbers of its own.
+        It costs nothing; the next update of this policy copies the state once. It draws random numbers of its own,
+        which depend on the policy's state and on how many snapshots were taken before. Processes that were forked from
+        one, or that load one file, agree in both: they give each snapshot another ``seed``, the number of the worker
+        for instance, which then takes the place of that count.
         """
         with self._lock.reading:
             view = self._twin()
-            view._streams = fork(self._streams, SNAPSHOTS, next(self._lock.forks))
+            given = next(self._lock.forks) if seed is None else require_seed(seed) % 2**63
+            view._streams = fork(self._streams, SNAPSHOTS if seed is None else SEEDED, given)
         view._is_snapshot = True
+        if not view._ensemble.remembers_decisions:  # then nothing of it ever changes
+            view._lock = unlocked()
         return view
 
     def __copy__(self) -> Self:

@@ -159,4 +159,4 @@ class EnsembleSampling(Policy):
         return True
 
     def _state_per_model(self) -> tuple[int, int]:
-        return (1, 1 + self.ensemble_size) if self.solver == "exact" else (0, 2 + self.ensemble_size)
+        return (1, 1 + self.ensemble_size) if self.solver == "exact" else (0, 3 + self.ensemble_size)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.bandits.compiled import sparse
+from optimist.bandits.compiled import descent, sparse
 from optimist.bandits.compiled.streams import Streams, next_words
 from optimist.bandits.regression import read_columns
 from optimist.bandits.rows import SparseRows, as_sparse, nonzeros
@@ -25,13 +25,15 @@ class Steps(NamedTuple):
     """The shape of a step; measured choices, see ``docs/deviations.md`` (B6)."""
 
     share: float
-    """How much of a step goes along ``D^-1 x``, the rest along the ensemble's covariance times x."""
+    """How much of a step goes along the plain approximation of ``P x``, the rest along the ensemble's."""
     gain: float
     """What the variance that sizes a step is multiplied by."""
+    is_centered: bool
+    """Whether the plain approximation knows the mean of the features, or the diagonal of Sigma only."""
 
 
-ADAPTIVE = Steps(share=0.5, gain=1.25)
-DIAGONAL = Steps(share=1.0, gain=1.0)
+ADAPTIVE = Steps(share=0.5, gain=1.25, is_centered=True)
+DIAGONAL = Steps(share=1.0, gain=1.0, is_centered=False)
 """For no members: recursive least squares that keeps only the diagonal of Sigma."""
 
 
@@ -40,10 +42,14 @@ class AdaptiveSGD:
 
     The exact step is ``c += k (y - <x, c>)`` with ``k = P x / (1 + x' P x)`` and ``P = Sigma^-1``. The members are
     draws of N(0, P), so their mean square at x estimates ``v = x' P x``, and ``W W' x / M`` estimates ``P x``. Here
-    ``k = v / (1 + v) g`` with ``<x, g> = 1``: half of g along that estimate, on the non-zeros of x, half along
-    ``D^-1 x``, where D is the diagonal of Sigma. A member's own share is left out of the estimates that move it,
-    or the ensemble would believe itself too much; and ``x' D^-1 x`` counts as one member more, so that with no
-    members at all this is the diagonal recursive least squares, exact for one-hot features.
+    ``k = v / (1 + v) g`` with ``<x, g> = 1``: half of g along that estimate, on the non-zeros of x, half along the
+    plain one, ``(E + u u' / n)^-1 x``: u is the sum of the n features, E the diagonal of what is then left of Sigma.
+    Features with a mean, a constant one for instance, are correlated, which a diagonal alone does not see.
+    A member's own share is left out of the estimates that move it, or the ensemble would believe itself too much; and
+    the plain estimate of v counts as one member more, so that with no members at all and without the mean this is the
+    diagonal recursive least squares, exact for one-hot features.
+    Dense rows with zeros: while v is above 1, the variance of a sample, a step also goes along the ensemble's
+    estimate where x is zero (``descent._reach``), without decay. For sparse rows that would cost O(m d).
     Since the members suffer what theta suffers, their deviations are those of this estimator, not of the exact one.
     Paper: section 3 has Polyak-averaged SGD, which is ``PolyakSGD``. Deviation: B6 in docs/deviations.md.
     """
@@ -65,29 +71,28 @@ class AdaptiveSGD:
         self.prior_keys: NDArray[np.uint64] = next_words(streams)  # all that the prior is made of, (l,)
         self.clocks = np.zeros((learners, arms), np.int64)  # samples of each model
         self.is_sparse = learners == 1 and is_kept_sparse(arms, d, targets, dtype)
+        self.count = 0  # slots taken
         if self.is_sparse:
             self.dtype = np.dtype(dtype)
-            self.count = 0  # slots taken
-            self.table = np.full((64, 2), -1)
             self._allocate(16)
         else:
-            self.table = np.empty((0, 2), np.int64)
+            self.table = np.empty(0, np.int32)
             self.columns = np.empty((learners, arms, d, targets), dtype)
             for learner in range(learners):
                 sparse.fill_prior(self.columns[learner].reshape(-1, targets), self.prior_keys[learner], ridge)
-            self.diagonal = np.full((learners, arms, d), ridge)
+            self.keys = np.empty(0, np.int64)
+            self.moments = np.zeros((learners, arms, d, 2))  # the diagonal of Sigma, and the sum of the features
+            self.moments[..., 0] = ridge
             self.last = np.zeros((learners, arms, d if decay < 1 else 0), np.int64)
 
     @property
     def arrays(self) -> Arrays:
-        """The coefficients and the diagonal of the covariance, and what the prior and the fading are made of."""
-        own: Arrays = {"prior_keys": self.prior_keys}
-        if self.decay < 1:
-            own |= {"clocks": self.clocks}
+        """The coefficients and the moments of the features, and what the prior and the fading are made of."""
+        own: Arrays = {"prior_keys": self.prior_keys, "clocks": self.clocks}
         if not self.is_sparse:
-            return own | {"columns": self.columns, "diagonal": self.diagonal} | self._ages(self.last)
+            return own | {"columns": self.columns, "moments": self.moments} | self._ages(self.last)
         n = self.count
-        own |= {"keys": self.keys[:n], "rows": self.rows[:n], "row_diagonal": self.row_diagonal[:n]}
+        own |= {"keys": self.keys[:n], "rows": self.rows[:n], "row_moments": self.row_moments[:n]}
         return own | self._ages(self.row_last[:n])
 
     def _ages(self, last: Integers) -> Arrays:
@@ -108,7 +113,7 @@ class AdaptiveSGD:
 
     def _kept_theta(self) -> Floats:
         """Theta of the keys that have a slot, as of now, (slots,)."""
-        theta, spread = self.rows[: self.count, 0], self.row_diagonal[: self.count]
+        theta, spread = self.rows[: self.count, 0], self.row_moments[: self.count, 0]
         if self.decay == 1:
             return theta
         power = self.decay ** (self.clocks[0, self.keys[: self.count] // self.d] - self.row_last[: self.count])
@@ -118,75 +123,71 @@ class AdaptiveSGD:
 
     def read(self, x: Floats, arms: Integers) -> Floats:
         """``<x, c_m>``. Shapes: x (l|1, b, n|1, d), arms (n,) -> (l, b, n, m)."""
-        if self.is_sparse or as_sparse(x) is not None:
-            return self._read_sparse(x, arms)[0]
-        return read_columns(x, arms, self._now()[0][:, None])
+        rows = self._as_sparse(x)
+        if rows is None:
+            return read_columns(x, arms, self._now()[0][:, None])
+        state = (*self._slots(), self.clocks[0], self.prior_keys[0], self.ridge, self.decay, self.d)
+        answers = sparse.read(self.table, self.keys, *state, rows.indptr, rows.indices, rows.values, rows.n_rows, arms)
+        return answers.reshape(1, rows.n_decisions, arms.size, self.targets)
 
     def elliptical_norms(self, x: Floats, arms: Integers) -> Floats:
         """``sqrt(x' D^-1 x)``. Shapes: x (l|1, b, n|1, d), arms (n,) -> (l, b, n)."""
-        if self.is_sparse or as_sparse(x) is not None:
-            return np.sqrt(self._read_sparse(x, arms)[1])
-        return np.sqrt((x * x / self._now()[1][:, None, arms]).sum(-1))
+        rows = self._as_sparse(x)
+        if rows is None:
+            return np.sqrt((x * x / self._now()[1][:, None, arms]).sum(-1))
+        _, moments, last = self._slots()
+        state = (self.table, self.keys, moments, last, self.clocks[0], self.ridge, self.decay, self.d)
+        norms = sparse.diagonal_norms(*state, rows.indptr, rows.indices, rows.values, rows.n_rows, arms)
+        return np.sqrt(norms).reshape(1, rows.n_decisions, arms.size)
 
-    def _read_sparse(self, x: Floats, arms: Integers) -> tuple[Floats, Floats]:
-        rows = as_sparse(x) or nonzeros(x[0])
-        state = (*self._slots(), self.clocks[0], self.prior_keys[0], self.ridge, self.decay, self.d)
-        answers, norms = sparse.read(
-            self.table, *state, rows.indptr, rows.indices, rows.values, rows.n_rows, arms.astype(np.int64, copy=False)
-        )
-        shape = (1, rows.n_decisions, arms.size)
-        return answers.reshape(*shape, self.targets), norms.reshape(shape)
+    def _as_sparse(self, x: Floats) -> SparseRows | None:
+        """The non-zeros of x, if they were given as such or are all that the state knows; else None."""
+        given = as_sparse(x)
+        return nonzeros(x[0]) if given is None and self.is_sparse else given
 
     def _now(self) -> tuple[Floats, Floats]:
         """All coefficients, (l, a, d, m), and the diagonal, (l, a, d), as they have faded up to now."""
         if self.decay == 1:
-            return self.columns, self.diagonal
+            return self.columns, self.moments[..., 0]
         keys, ridge, decay = self.prior_keys, self.ridge, self.decay
-        return sparse.faded(self.columns, self.diagonal, self.last, self.clocks, keys, ridge, decay)
+        return sparse.faded(self.columns, self.moments, self.last, self.clocks, keys, ridge, decay)
 
     # Learning -----------------------------------------------------------------------------------------------------
 
     def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
         """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
-        if self.is_sparse or as_sparse(x) is not None:
-            self._update_sparse(as_sparse(x) or nonzeros(x), arms[0], targets[0])
+        rows = as_sparse(x)
+        if rows is None and not self.is_sparse:
+            state = (self.columns, self.moments, self.last, self.clocks, self.prior_keys, self.ridge, self.decay)
+            descent.descend_dense(*state, x, arms, targets, *self.steps)
             return
-        state = (self.columns, self.diagonal, self.last, self.clocks, self.prior_keys, self.ridge, self.decay)
-        sparse.descend_dense(*state, x, arms, targets, *self.steps)
-
-    def _update_sparse(self, x: SparseRows, arms: NDArray[np.int64], targets: Floats) -> None:
-        if self.is_sparse:
-            self._make_slots(x, arms)
-        state = (*self._slots(), self.clocks[0], self.prior_keys[0], self.ridge, self.decay, self.d)
-        sparse.descend(self.table, *state, x.indptr, x.indices, x.values, arms, targets, *self.steps)
-
-    def _slots(self) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Coefficients (slots, m), diagonal and ages (slots,), of one learner."""
-        if self.is_sparse:
-            return self.rows, self.row_diagonal, self.row_last
-        return self.columns[0].reshape(-1, self.targets), self.diagonal[0].reshape(-1), self.last[0].reshape(-1)
-
-    def _make_slots(self, x: SparseRows, arms: NDArray[np.int64]) -> None:
-        """Gives every key of the samples a slot."""
-        sample = 0
+        rows = nonzeros(x) if rows is None else rows
+        samples = rows.indptr, rows.indices, rows.values, arms[0], targets[0]
+        done = 0
         while True:
-            kept = (self.table, self.keys, self.count, *self._slots(), self.prior_keys[0], self.ridge, self.d)
-            self.count, sample = sparse.insert(*kept, x.indptr, x.indices, arms, sample)
-            if sample == len(arms):
+            state = (*self._slots(), self.clocks[0], self.prior_keys[0], self.ridge, self.decay, self.d)
+            self.count, done = descent.descend(self.table, self.keys, self.count, *state, *samples, *self.steps, done)
+            if done == arms.shape[1]:
                 return
             self._allocate(2 * len(self.keys))
+
+    def _slots(self) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """Coefficients (slots, m), moments (slots, 2) and ages (slots,), of one learner."""
+        if self.is_sparse:
+            return self.rows, self.row_moments, self.row_last
+        return self.columns[0].reshape(-1, self.targets), self.moments[0].reshape(-1, 2), self.last[0].reshape(-1)
 
     def _allocate(self, slots: int) -> None:
         """Makes room for so many keys, those that are there being kept."""
         n = self.count
-        old = (self.keys[:n], self.rows[:n], self.row_diagonal[:n], self.row_last[:n]) if n else None
+        old = (self.keys[:n], self.rows[:n], self.row_moments[:n], self.row_last[:n]) if n else None
         self.keys = np.empty(slots, np.int64)
         self.rows = np.empty((slots, self.targets), self.dtype)
-        self.row_diagonal = np.empty(slots)
+        self.row_moments = np.empty((slots, 2))
         self.row_last = np.zeros(slots, np.int64)
         if old is not None:
-            self.keys[:n], self.rows[:n], self.row_diagonal[:n], self.row_last[:n] = old
-        self.table = np.full((max(64, 1 << (2 * slots - 1).bit_length()), 2), -1)
+            self.keys[:n], self.rows[:n], self.row_moments[:n], self.row_last[:n] = old
+        self.table = np.full(1 << (4 * slots - 1).bit_length(), -1, np.int32)  # mostly free: short look-ups
         sparse.rebuild(self.table, self.keys[:n])
 
     def add_arm(self, like: int | None) -> None:
@@ -199,12 +200,13 @@ class AdaptiveSGD:
             for learner in range(learners):
                 sparse.fill_prior(columns[learner].reshape(-1, targets), self.prior_keys[learner], self.ridge)
             columns[:, :arms] = self.columns
-            fresh = np.full((learners, 1, d), self.ridge)
+            fresh = np.zeros((learners, 1, d, 2))
+            fresh[..., 0] = self.ridge
             if like is not None:
-                is_seen = self.diagonal[:, like] > self.ridge
+                is_seen = self.moments[:, like, :, 0] > self.ridge
                 columns[:, arms][is_seen] = self.columns[:, like][is_seen]
             self.columns = columns
-            self.diagonal = np.append(self.diagonal, fresh if like is None else self.diagonal[:, [like]], axis=1)
+            self.moments = np.append(self.moments, fresh if like is None else self.moments[:, [like]], axis=1)
             none = np.zeros((learners, 1, self.last.shape[2]), np.int64)
             self.last = np.append(self.last, none if like is None else self.last[:, [like]], axis=1)
         clock = np.zeros((len(self.clocks), 1), np.int64) if like is None else self.clocks[:, [like]]
@@ -220,7 +222,7 @@ class AdaptiveSGD:
         if total > len(self.keys):
             self._allocate(max(total, 2 * len(self.keys)))
         self.keys[n:total] = self.keys[mine] % self.d + self.arms * self.d
-        for array in (self.rows, self.row_diagonal, self.row_last):
+        for array in (self.rows, self.row_moments, self.row_last):
             array[n:total] = array[mine]
         self.count = total
         self.table[...] = -1
@@ -235,7 +237,7 @@ class AdaptiveSGD:
             return spread.max(axis=-1) / spread.min(axis=-1)
         arms = self.keys[: self.count] // self.d
         most, least = np.full((1, self.arms), self.ridge), np.full((1, self.arms), self.ridge)
-        np.maximum.at(most[0], arms, self.row_diagonal[: self.count])
+        np.maximum.at(most[0], arms, self.row_moments[: self.count, 0])
         return most / least
 
     def make_room(self, saved: Arrays) -> None:

@@ -10,23 +10,40 @@ from optimist.bandits.compiled.streams import make_streams
 from optimist.bandits.sgd import ADAPTIVE, DIAGONAL, AdaptiveSGD
 
 
-def plain_step(columns, diagonal, x, y, share, gain):
-    """A step of ``AdaptiveSGD`` for one model, by member. Shapes: columns (d, m), diagonal and x (d,), y (m,)."""
-    answers = x @ columns
-    by_diagonal = x / diagonal
-    spread = x @ by_diagonal
+def plain_step(columns, moments, mass, x, y, share, gain, is_centered):
+    """A step of ``AdaptiveSGD`` for one model, by member, with matrices.
+
+    Shapes: columns (d, m), moments (d, 2), x (d,), y (m,).
+    """
+    answers, support = x @ columns, np.flatnonzero(x)
+    square, total = moments[support].T
+    sigma = np.diag(square)
+    if is_centered and mass:
+        sigma = np.diag(np.maximum(square - total**2 / mass, 1e-6 * square)) + np.outer(total, total) / mass
+    plain = np.zeros_like(x)
+    plain[support] = np.linalg.solve(sigma, x[support])
+    spread = x @ plain
     new = columns.copy()
     for m in range(len(y)):
         others = [j for j in range(1, len(y)) if j != m]
         squares = sum(answers[j] ** 2 for j in others)
         variance = gain * (squares + spread) / (len(others) + 1)
-        direction = by_diagonal / spread
+        direction = plain / spread
         if others and share < 1:
-            on_support = np.where(x != 0, sum(columns[:, j] * answers[j] for j in others), 0.0)
-            direction = (1 - share) * on_support / squares + share * direction
+            product = sum(columns[:, j] * answers[j] for j in others)
+            direction = share * direction + np.where(x != 0, 1 - share, trust(columns, x)) * product / squares
         np.testing.assert_allclose(x @ direction, 1)
         new[:, m] += variance / (1 + variance) * (y[m] - answers[m]) * direction
-    return new, diagonal + x * x
+    return new, moments + np.stack([x * x, x], axis=1)
+
+
+def trust(columns, x):
+    """How much of the ensemble's covariance counts where x is zero, (d,)."""
+    members = columns[:, 1:]
+    answers, count = x @ members, members.shape[1]
+    excess = max(0.0, 1 - count / (answers @ answers))
+    correlation = members @ answers / np.sqrt((members**2).sum(axis=1) * (answers @ answers))
+    return excess * np.maximum(0, 1 - 1 / (count * correlation**2))
 
 
 @settings(deadline=None, max_examples=40)
@@ -36,18 +53,20 @@ def test_a_step_equals_its_definition(d, targets, count, ridge, seed):
     steps = ADAPTIVE if targets > 1 else DIAGONAL
     streams = make_streams(np.random.SeedSequence(seed), [0, 1])
     fit = AdaptiveSGD(2, 2, d, targets, ridge, 1.0, steps, "float64", streams)
-    expected = fit.columns.copy(), fit.diagonal.copy()
-    x = rng.normal(size=(2, count, d)) * rng.integers(0, 2, size=(2, count, d))
+    expected = fit.columns.copy(), fit.moments.copy()
+    mass = np.zeros((2, 2))
+    x = rng.normal(1, 1, size=(2, count, d)) * rng.integers(0, 2, size=(2, count, d))
     arms, y = rng.integers(0, 2, size=(2, count)), rng.normal(size=(2, count, targets))
     fit.update(x, arms, y)
     for learner in range(2):
         for s in range(count):
+            place = learner, arms[learner, s]
             if x[learner, s].any():
-                place = learner, arms[learner, s]
-                row = expected[0][place], expected[1][place], x[learner, s], y[learner, s]
+                row = expected[0][place], expected[1][place], mass[place], x[learner, s], y[learner, s]
                 expected[0][place], expected[1][place] = plain_step(*row, *steps)
-    np.testing.assert_allclose(fit.columns, expected[0], rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(fit.diagonal, expected[1])
+            mass[place] += 1
+    np.testing.assert_allclose(fit.columns, expected[0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(fit.moments, expected[1])
 
 
 def test_fading_is_exact_on_one_hot_features():
@@ -65,19 +84,40 @@ def test_fading_is_exact_on_one_hot_features():
     np.testing.assert_allclose(diagonal.elliptical_norms(question[None, None], arms)[0, 0], exact.bonus(question))
 
 
+def correlated(rng):
+    """100 actions in 20 dimensions with a common mean: the LinReBoot problem."""
+    x = rng.uniform(size=(100, 20))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def with_few_nonzeros(rng):
+    """60 actions with 4 of 40 features each: dense rows, most of them zero."""
+    x = np.zeros((60, 40))
+    for row in x:
+        row[rng.choice(40, 4, replace=False)] = 0.5
+    return x
+
+
 @pytest.mark.parametrize("ridge", [0.01, 0.1, 1.0, 10.0])
-def test_the_bonus_is_within_a_factor_of_two_of_the_exact_one(ridge):
-    # Medians over 50 actions and 6 runs; the rms of 64 members has a relative sd of 9 %, its median over runs less.
+@pytest.mark.parametrize("draw", [correlated, with_few_nonzeros])
+def test_the_bonus_on_actions_of_its_own_choice_is_within_a_factor_of_two_of_the_exact_one(draw, ridge):
+    # The median over actions, 4 rounds and 4 runs of rms bonus over sqrt(x' Sigma^-1 x), Sigma of the same samples. The
+    # rms of 32 members has a relative sd of 12.5 %, the median of hundreds a small part of that. Measured 0.97 to 1.4;
+    # with the diagonal alone, and steps on the non-zeros only, 2.1 and 2.6 for a ridge of 0.01.
     ratios = []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
-        exact = LinUCB(20, ridge=ridge, beta=1.0)
-        descent = ACB(20, ridge=ridge, beta=1.0, aggregate="rms", ensemble_size=64, solver="sgd", seed=seed)
-        x = rng.normal(size=(600, 20))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        for policy in (exact, descent):
-            policy.partial_fit(x[:550], np.zeros(550))
-        ratios.append(np.median(descent.bonus(x[550:]) / exact.bonus(x[550:])))
+        x = draw(rng)
+        means = x @ rng.normal(size=x.shape[1]) / 3
+        descent = ACB(x.shape[1], ridge=ridge, beta=0.3, aggregate="rms", solver="sgd", seed=seed)
+        exact = LinUCB(x.shape[1], ridge=ridge, beta=0.3)
+        for t in range(1, 401):
+            action = descent.predict(x)
+            reward = means[action] + 0.3 * rng.normal()
+            descent.partial_fit(x[action], reward)
+            exact.partial_fit(x[action], reward)
+            if t in (50, 100, 200, 400):
+                ratios.append(descent.bonus(x) / exact.bonus(x))
     assert 0.5 < np.median(ratios) < 2
 
 

@@ -50,6 +50,9 @@ def played(policy, rng, as_given, rounds=40, arm=False):
 )
 @pytest.mark.parametrize("is_table", [False, True])
 def test_sparse_rows_decide_and_learn_as_the_same_rows_with_zeros(name, options, is_table, rng, monkeypatch):
+    options = options | {
+        "ridge": 100.0
+    }  # the prior does not outweigh a sample: see the test of the opposite in test_sgd
     dense, given_sparse, dense_in_table = (NATIVE[name](D, **options) for _ in range(3))
     if is_table:
         monkeypatch.setattr(sgd, "DENSE_BYTES", 0)
@@ -71,7 +74,7 @@ def test_sparse_rows_decide_and_learn_as_the_same_rows_with_zeros(name, options,
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_policy_takes_sparse_rows_those_with_a_matrix_with_their_zeros(name, rng):
-    dense, given_sparse = make(name), make(name)
+    dense, given_sparse = make(name, ridge=10.0), make(name, ridge=10.0)
     for _ in range(10):
         x = actions(rng, d=4)
         action = dense.predict(x)
@@ -152,12 +155,18 @@ def test_bad_sparse_input_is_refused_and_changes_nothing(name, rng):
     poisoned.data[3] = np.nan
     outside = good.copy()
     outside.indices = outside.indices + D
+    torn, backward = good.copy(), good.copy()
+    torn.indptr = torn.indptr + np.array([0, 0, 0, 0, 0, 99], torn.indptr.dtype)
+    backward.indptr = backward.indptr[[0, 3, 2, 1, 4, 5]]
     for bad, message in [
         (good[:, :7], r"X must be \(n, 30\)"),
         (poisoned, "X must be finite, got nan"),
         (good[:0], "at least one action"),
         ([good, good.toarray()], "sparse matrices only"),
+        (good * 1j, "must hold real numbers"),
         (outside, "column indices outside"),
+        (torn, "row pointers that do not fit"),
+        (backward, "row pointers that do not fit"),
     ]:
         with pytest.raises(ValueError, match=message):
             policy.predict(bad)
@@ -204,9 +213,9 @@ def test_a_saved_table_with_impossible_keys_is_refused(tmp_path, monkeypatch, rn
 
 
 def test_arms_are_added_to_a_table(monkeypatch, rng):
-    dense = ACB(D, solver="sgd", n_arms=2)
+    dense = ACB(D, solver="sgd", n_arms=2, ridge=100.0)
     monkeypatch.setattr(sgd, "DENSE_BYTES", 0)
-    table = ACB(D, solver="sgd", n_arms=2)
+    table = ACB(D, solver="sgd", n_arms=2, ridge=100.0)
     x = actions(rng, 20)
     for policy in (dense, table):
         policy.partial_fit(x, np.ones(20), np.arange(20) % 2)

@@ -251,6 +251,41 @@ def test_snapshots_draw_other_numbers_than_the_policy_and_each_other():
     assert again == decisions  # the same seed, the same run
 
 
+def test_workers_that_were_forked_from_one_process_give_their_snapshots_seeds():
+    # A fork copies the policy, its lock's counters included: a pickled copy stands for it here.
+    x = np.random.default_rng(7).normal(size=(200, 30, 4))
+    workers = [pickle.loads(pickle.dumps(LinTS(4))) for _ in range(2)]
+    same = [tuple(p.snapshot().predict(x)) for p in workers]
+    assert same[0] == same[1]
+    seeded = [tuple(p.snapshot(seed=i).predict(x)) for i, p in enumerate(workers)]
+    assert len({*same, *seeded}) == 3
+    assert tuple(LinTS(4).snapshot(seed=1).predict(x)) == seeded[1]
+    with pytest.raises(ValueError, match="seed must be a non-negative integer"):
+        workers[0].snapshot(seed=-1)
+
+
+def test_decisions_of_one_policy_meet_inside(monkeypatch):
+    # Each waits within the decision for the other: if one waited for the other's end, the barrier would break.
+    inside, evaluate = threading.Barrier(2), LinUCB._evaluate
+
+    def meet(self, *arguments):
+        inside.wait(timeout=30)
+        return evaluate(self, *arguments)
+
+    policy = LinUCB(3).partial_fit(np.ones(3), 1.0)
+    monkeypatch.setattr(LinUCB, "_evaluate", meet)
+    for served in (policy, policy.snapshot()):
+        at_once(*(lambda p=served: p.predict(np.eye(3)) for _ in range(2)))
+
+
+def test_a_snapshot_is_read_without_a_lock():
+    view = LinUCB(3).snapshot()
+    with view._lock.writing:  # nobody has a reason to take it; a reader would wait for ever
+        assert at_once(lambda: view.predict(np.eye(3)[:1])) == [0]
+    lazy = ACB(3, history="lazy").snapshot()  # its decisions change what it remembers
+    assert type(lazy._lock.reading) is type(ACB(3)._lock.reading)
+
+
 def test_a_policy_that_keeps_only_the_columns_it_has_seen_is_shared_and_copied_too():
     # Its table of columns grows as it learns: a decision beside that would read what is being moved.
     rng, d = np.random.default_rng(8), 2**22

@@ -45,12 +45,6 @@ def make_streams(seed: np.random.SeedSequence, indices: Sequence[int]) -> Stream
     return np.array([_child(seed, i).generate_state(4, np.uint64) for i in indices], np.uint64).reshape(-1, 4)
 
 
-def fork(streams: Streams, *key: int) -> Streams:
-    """Streams independent of ``streams`` and of its other forks, (l, 4): a hash of its state and ``key``."""
-    seed = np.random.SeedSequence([*streams.ravel().tolist(), *key])
-    return make_streams(seed, range(len(streams)))
-
-
 def _child(seed: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, index))
 
@@ -142,6 +136,17 @@ def normals(streams: Streams, size: int) -> Floats:
 
 
 @compiled(nogil=True)
+def noisy_targets(streams: Streams, rewards: Floats, members: int) -> Floats:
+    """The targets of rewards and of noise ``y ~ N(0, 1)``, side by side. Shapes: rewards (l, s) -> (l, s, 1 + m)."""
+    out = np.empty((*rewards.shape, 1 + members))
+    for learner in range(rewards.shape[0]):
+        for s in range(rewards.shape[1]):
+            out[learner, s, 0] = rewards[learner, s]
+            fill_normal(streams[learner], out[learner, s, 1:])
+    return out
+
+
+@compiled(nogil=True)
 def uniforms(streams: Streams, size: int) -> Floats:
     """``size`` draws of U[0, 1) from each stream. Shapes: streams (l, 4) -> (l, size)."""
     out = np.empty((streams.shape[0], size))
@@ -160,6 +165,20 @@ def scrambled(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> uint64(27))) * uint64(0x94D049BB133111EB)
     return word ^ (word >> uint64(31))
+
+
+@compiled(nogil=True)
+def fork(streams: Streams, purpose: int, number: int) -> Streams:
+    """Streams independent of ``streams`` and of its other forks, (l, 4): hashes of its state, purpose and number."""
+    out = np.empty_like(streams)
+    for learner in range(streams.shape[0]):
+        word = scrambled(scrambled(uint64(purpose) + _GOLDEN) ^ uint64(number))
+        for i in range(4):
+            word = scrambled((word + _GOLDEN) ^ streams[learner, i])
+        for i in range(4):  # as the authors of xoshiro advise: by SplitMix64
+            word += _GOLDEN
+            out[learner, i] = scrambled(word)
+    return out
 
 
 @compiled(inline=True)
@@ -193,20 +212,29 @@ def counted_normal(key: np.uint64, index: int) -> float:
 
 
 @compiled(inline=True)
-def fill_counted(key: np.uint64, scale: float, out: Floats) -> None:
-    """``scale`` times the draws with the indices 0, 1, 2, ..., into the vector ``out``."""
+def add_counted(key: np.uint64, scale: float, out: Floats) -> None:
+    """Adds ``scale`` times the draws with the indices 0, 1, 2, ... to the vector ``out``."""
     whole = out.size // _LANES
     mask = uint64((1 << _BITS) - 1)
     for group in range(whole):
         word = scrambled(key + uint64(group) * _GOLDEN)
         i = group * _LANES
-        out[i] = scale * _VALUES[word & mask]
-        out[i + 1] = scale * _VALUES[(word >> uint64(12)) & mask]
-        out[i + 2] = scale * _VALUES[(word >> uint64(24)) & mask]
-        out[i + 3] = scale * _VALUES[(word >> uint64(36)) & mask]
-        out[i + 4] = scale * _VALUES[(word >> uint64(48)) & mask]
+        out[i] += scale * _VALUES[word & mask]
+        out[i + 1] += scale * _VALUES[(word >> uint64(12)) & mask]
+        out[i + 2] += scale * _VALUES[(word >> uint64(24)) & mask]
+        out[i + 3] += scale * _VALUES[(word >> uint64(36)) & mask]
+        out[i + 4] += scale * _VALUES[(word >> uint64(48)) & mask]
+    word = scrambled(key + uint64(whole) * _GOLDEN)
     for i in range(whole * _LANES, out.size):
-        out[i] = scale * counted_normal(key, i)
+        out[i] += scale * _VALUES[word & mask]
+        word >>= uint64(_BITS)
+
+
+@compiled(inline=True)
+def fill_counted(key: np.uint64, scale: float, out: Floats) -> None:
+    """``scale`` times the draws with the indices 0, 1, 2, ..., into the vector ``out``."""
+    out[:] = 0
+    add_counted(key, scale, out)
 
 
 @compiled(nogil=True)
