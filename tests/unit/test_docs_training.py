@@ -73,7 +73,11 @@ def test_every_command_parses(line):
 def test_fields_and_files_exist():
     assert len(COMMANDS) >= 7
     names = set(leaves(TrainConfig()))
-    assert set(re.findall(r"^\*\*`(\w+)`\*\*", TEXT, re.M)) == {"bonus_memory_steps", "value_scale_rate"} <= names
+    assert (
+        set(re.findall(r"^\*\*`(\w+)`\*\*", TEXT, re.M))
+        == {"mixing", "normalize_observations", "value_scale_rate"}
+        <= names
+    )
     assert {"checkpoint_every", "unique_states_limit", "threads"} <= names & set(re.findall(r"`(\w+)`", TEXT))
     for flag in re.findall(r"`(?:optimist train .*)?--([a-z.-]+)[ `]", TEXT):
         assert flag.replace("-", "_") in names | {"help"}, flag

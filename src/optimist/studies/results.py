@@ -175,6 +175,10 @@ ADAPTERS = {"host": "host", "case": "case", "ratio": "seconds with the bonus ove
 
 QUESTIONS = (
     Question(
+        "Does it help on tasks nobody tuned, and harm nowhere?",
+        (Exhibit("classic", SOLVED, (("success", "success rate along the steps, one setting for all tasks"),)),),
+    ),
+    Question(
         "Does ACB visit more states than other bonuses?",
         (
             Exhibit("deepsea", STATES, (("unique_states", "unique states along the steps"),), claims="reward-free"),

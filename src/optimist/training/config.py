@@ -55,8 +55,7 @@ class TrainConfig:
     intrinsic: Signal = Signal(weight=1.0, discount=0.99, episodic=False)
     """The bonus. Weight 0 is plain PPO."""
     mixing: MixingName = "rnd"
-    """How task and bonus are weighed: rnd adds both advantages as they come, the bonus over the deviation of all its
-    sums; balanced, ours, gives each a unit of its own and lets the bonus wane (see `Mixing`)."""
+    """How task and bonus are weighed: rnd, as RND does, or balanced, each in a unit of its own (see `Mixing`). Ours."""
     clip_rewards: bool = True
     """Whether extrinsic rewards are clipped to -1 .. 1 for training; the raw score is reported."""
     n_envs: int = 128

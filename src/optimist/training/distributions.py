@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,10 @@ from optimist.bonuses.features import GaussianLoss, Loss, MultiDiscreteLoss
 class Distribution(Protocol):
     """A family of distributions over actions, indexed by a policy's outputs."""
 
-    is_discrete: ClassVar[bool]
-    """Whether entropies are at least 0, which those of densities need not be."""
+    @property
+    def is_discrete(self) -> bool:
+        """Whether entropies are at least 0, which those of densities need not be."""
+        ...
 
     @property
     def outputs(self) -> int:
@@ -44,7 +46,7 @@ class Softmax:
     """One of ``outputs`` discrete actions, ``p = softmax(outputs)``."""
 
     outputs: int
-    is_discrete: ClassVar[bool] = True
+    is_discrete = True
 
     def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
         """``argmax_a p_a / e_a`` with exponential ``e``, which is distributed as p. Shapes: (n, A) -> (n,)."""
@@ -70,7 +72,7 @@ class MultiSoftmax:
     """k independent choices of ``sizes[0] .. sizes[k-1]`` actions: the logits of one softmax each, side by side."""
 
     sizes: tuple[int, ...]
-    is_discrete: ClassVar[bool] = True
+    is_discrete = True
 
     @property
     def outputs(self) -> int:
@@ -106,7 +108,7 @@ class Gaussian:
     """
 
     size: int
-    is_discrete: ClassVar[bool] = False
+    is_discrete = False
 
     @property
     def outputs(self) -> int:

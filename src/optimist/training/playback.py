@@ -79,6 +79,11 @@ class Greedy:
         """How many numbers the policy must give."""
         return self.family.outputs
 
+    @property
+    def is_discrete(self) -> bool:
+        """As the family."""
+        return self.family.is_discrete
+
     def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
         """The mode."""
         return self.family.mode(outputs)

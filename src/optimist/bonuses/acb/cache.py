@@ -108,7 +108,7 @@ def joined(batches: Iterable[FeatureBatch]) -> Dense:
     return Dense(together([features.dense() for features in batches]))
 
 
-def together(parts: Sequence[Tensor]) -> Tensor:
+def together(parts: list[Tensor]) -> Tensor:
     """The parts one after the other; a single one itself, not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 

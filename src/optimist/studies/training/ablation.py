@@ -90,12 +90,16 @@ def bonus(deviation: str, *options: str) -> Choice:
 CHOICES = {
     "aggregate=max": bonus("D5", "aggregate=max"),
     "form=square": bonus("D5", "form=square"),
+    "form=width": bonus("D5", "form=width"),
     "solver=proximal": bonus("D3", "solver=proximal", "ridge=1000"),  # the ridge that suits it best
     "solver=rmsprop": bonus("D3", "solver=rmsprop"),
     "solver=rmsprop, statistics=batch": bonus("D3, D6", "solver=rmsprop", "statistics=batch"),
     "ridge=1000": bonus("D3", "ridge=1000"),
     "statistics=batch": bonus("D6", "statistics=batch"),
-    "absolute epsilon": bonus("D6", "epsilon=1e-5", "epsilon_form=absolute"),
+    "absolute epsilon": bonus("D6", "epsilon=1e-5", "epsilon_form=absolute", "floor=all"),
+    "feature_loss=argmax": bonus("D9", "feature_loss=argmax"),
+    "floor=all": bonus("D6", "floor=all"),
+    "feature_loss=argmax, floor=all": bonus("D6, D9", "feature_loss=argmax", "floor=all"),
     # Too large for the exact solver: the proximal one, with the ridge and the batches that suit it.
     "features=gradient": bonus("D9", "features=gradient", "ridge=1000", "minibatch_size=128"),
     "features=last-layer": bonus("D9", "features=last-layer"),
