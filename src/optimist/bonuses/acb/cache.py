@@ -1,7 +1,7 @@
 """The features of a rollout's states: read some states at a time, cached from ``compute`` to ``update``."""
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
