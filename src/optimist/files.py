@@ -167,6 +167,10 @@ def _lock(opened: int, path: Path) -> None:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
     except BlockingIOError:
+        for _ in range(20):  # who has just taken it may not have written who it is: that of a killed one stands there
+            if _may_live(path):
+                break
+            time.sleep(0.05)
         raise InUse(told.format(path.parent, _owner(path))) from None
     except OSError as problem:
         if problem.errno not in _NO_LOCKS:
@@ -178,7 +182,9 @@ def _lock(opened: int, path: Path) -> None:
 
 def _owner(path: Path) -> str:
     record = _record(path)
-    return "another process" if record is None else "process {process} on {host}, since {since}".format(**record)
+    if record is None or not _may_live(path):
+        return "another process"
+    return "process {process} on {host}, since {since}".format(**record)
 
 
 def _record(path: Path) -> dict[str, Any] | None:

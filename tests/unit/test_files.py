@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_one_process_cannot_have_it_twice_and_leaves_nothing(tmp_path: Path) -> 
     with pytest.raises(ZeroDivisionError), locked(tmp_path / "a/run"):
         _ = 1 // 0
     assert not list((tmp_path / "a/run").iterdir())
+
+
+def test_an_owner_that_has_not_yet_said_who_it_is_is_not_taken_for_the_killed_one_before_it(tmp_path: Path) -> None:
+    """The record of a killed process stands in the file until the next owner has written its own."""
+    with locked(tmp_path) as lock:
+        dead = json.loads(lock.record) | {"started": 1}
+        (tmp_path / "owner.json").write_text(json.dumps(dead))
+        with pytest.raises(InUse, match="is being written to by another process: wait"), locked(tmp_path):
+            pytest.fail("two have the lock")
+        late = threading.Timer(0.2, (tmp_path / "owner.json").write_text, (lock.record,))
+        late.start()
+        with pytest.raises(InUse, match=f"is being written to by process {os.getpid()} on"), locked(tmp_path):
+            pytest.fail("two have the lock")
+        late.join()
 
 
 @pytest.mark.parametrize("how", ["deleted", "taken", "moved"])
