@@ -13,7 +13,11 @@ from optimist.adapters.gymnasium import BonusVectorEnv
 from optimist.bonuses import Bonus
 from tiny_host import DIGITS, LENGTH, ActorCritic, Counter, Lock, vector
 
-ACB = {"sketch_size": 8, "ensemble_size": 64}
+ACB = {
+    "sketch_size": 8,
+    "ensemble_size": 64,
+    "form": "width",
+}  # first sights pay most: this host has no critic of its own
 SOON = {"learning_starts": 0, "train_every": 64}
 MODES = list(AutoresetMode)
 
