@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from optimist.config import key_values
 from optimist.training.agent import Agent, make_agent
 from optimist.training.config import TrainConfig
+from optimist.training.environments import Grid
 
 
 def sb3_ppo(config: TrainConfig, *, fused: bool = False) -> PPO:
@@ -27,8 +28,9 @@ def sb3_ppo(config: TrainConfig, *, fused: bool = False) -> PPO:
     """
     options = key_values("env_options", config.env_options)
     pool = Pool(config.env, config.n_envs, seed=config.seed, clip_rewards=config.clip_rewards, options=options)
+    shape = pool.observation_space.shape
     agent = make_agent(
-        pool.observation_space.shape,
+        Grid(shape) if pool.image_key else shape,
         int(pool.action_space.n),
         network=config.network,
         activation=config.activation,

@@ -41,7 +41,7 @@ def space_reader(space: gymnasium.Space, *, keys: Sequence[str] | None = None) -
         if keys is not None:
             raise ValueError(f"observation_keys={list(keys)} were given, but the observation is no Dict: it is {space}")
         reader = observation_reader(space, key=None)
-        return SpaceReader(reader.shape, reader)
+        return SpaceReader(reader.shape, reader)  # pyrefly: ignore
     chosen = list(space.spaces) if keys is None else list(keys)
     if not chosen or set(chosen) - set(space.spaces):
         raise ValueError(f"observation_keys must be among {sorted(space.spaces)}, at least one, got {chosen}")

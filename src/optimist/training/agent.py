@@ -197,17 +197,16 @@ def own_policy(
 
 def require_features(what: str, answer: object, outputs: int) -> Tensor:
     """The features in the answer of a user's network to n observations, or an error that says what it must give."""
-    parts = (answer,) if isinstance(answer, Tensor) else answer
-    good = isinstance(parts, tuple) and 1 <= len(parts) <= 2 and all(isinstance(part, Tensor) for part in parts)
-    if good:
-        good = all(part.ndim == 2 and part.is_floating_point() and part.shape[1] for part in parts)
-        good = good and len({len(part) for part in parts}) == 1 and (len(parts) == 1 or parts[0].shape[1] == outputs)
-    if not good:
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    tensors = [part for part in parts if isinstance(part, Tensor) and part.ndim == 2 and part.is_floating_point()]
+    rows, columns = {len(part) for part in tensors}, [part.shape[1] for part in tensors]
+    right = len(tensors) == len(parts) and len(rows) == 1 and min(columns) > 0
+    if not right or len(parts) > 2 or (len(parts) == 2 and columns[0] != outputs):
         raise ValueError(
             f"{what} must give features, floats of shape (n, width), for n observations, or a pair: outputs (n, "
             f"{outputs}) and features (n, width); got {described(answer)}"
         )
-    return parts[-1]
+    return tensors[-1]
 
 
 def described(answer: object) -> str:

@@ -36,7 +36,9 @@ class Batch:
 
     def rows(self, index: Tensor, device: torch.device) -> "Batch":
         """The chosen steps, on ``device``."""
-        return Batch(*(map_observations(lambda rows: rows[index].to(device), part) for part in vars(self).values()))
+        steps = (self.actions, self.log_probabilities, self.advantages, self.returns)
+        seen = map_observations(lambda part: part[index].to(device), self.observations)
+        return Batch(seen, *(part[index].to(device) for part in steps))
 
 
 def ppo_loss(

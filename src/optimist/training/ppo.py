@@ -26,6 +26,7 @@ from optimist.training.advantages import advantages
 from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, distribution_of, feature_loss
+from optimist.training.environments.protocol import Arrays
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
@@ -85,7 +86,7 @@ class Trainer:
             frames=config.frame_stack,
         )
         self.timer = Timer()
-        self.observations = np.zeros(0)
+        self.observations: Arrays = np.zeros(0)
         self.hidden = self.agent.first_hidden(config.n_envs)
 
     def start(self) -> None:

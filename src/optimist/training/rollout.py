@@ -10,7 +10,7 @@ from optimist.bonuses.observations import Observations, label, map_observations,
 from optimist.bonuses.protocol import Transitions
 from optimist.training.agent import Agent
 from optimist.training.distributions import Distribution
-from optimist.training.environments.protocol import Arrays, Environments, Step, map_arrays
+from optimist.training.environments.protocol import Arrays, Environments, Step, map_arrays, named_arrays
 from optimist.training.recurrence import remembered
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.timer import Timer
@@ -169,7 +169,7 @@ def _empty(observations: Arrays, steps: int) -> Observations:
 
 def _write(room: Observations, t: int, observations: Arrays) -> Observations:
     """Step ``t`` of ``room``, in which ``observations`` stand now."""
-    for name, part in named(observations).items():  # pyrefly: ignore
+    for name, part in named_arrays(observations).items():
         named(room)[name][t] = torch.from_numpy(part)
     return map_observations(lambda part: part[t], room)
 
@@ -182,7 +182,7 @@ def _require_finite_step(step: Step, when: str) -> None:
 
 
 def _require_finite(what: str, arrays: Arrays, when: str) -> None:
-    for name, values in named(arrays).items():  # pyrefly: ignore
+    for name, values in named_arrays(arrays).items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             where = np.argwhere(~np.isfinite(values))[0, 0]
             raise NotFinite(

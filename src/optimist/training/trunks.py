@@ -225,10 +225,13 @@ def random_observations(shape: Shape, dtype: Dtype, n: int, *, generator: torch.
     """``n`` observations of ``shape`` that no environment gave: states, codes, bytes, or floats in 0 .. 1."""
     if isinstance(shape, Mapping):
         types = dtype if isinstance(dtype, Mapping) else dict.fromkeys(shape, dtype)
-        return {
-            key: random_observations(part, types[key], n, generator=generator)  # pyrefly: ignore
-            for key, part in shape.items()
-        }
+        return {key: _random_array(part, types[key], n, generator=generator) for key, part in shape.items()}
+    if isinstance(dtype, Mapping):
+        raise ValueError("dtypes by name are those of a Dict, and the observation is none")
+    return _random_array(shape, dtype, n, generator=generator)
+
+
+def _random_array(shape: ArrayShape, dtype: np.dtype, n: int, *, generator: torch.Generator) -> Tensor:
     if isinstance(shape, Discrete):
         return torch.randint(shape.n, (n,), generator=generator)
     if dtype == np.uint8:
@@ -253,7 +256,7 @@ def convolutions(
     """
     channels, *sides = shape
     thinning = [math.ceil(side / LARGEST_SIDE) for side in sides]
-    layers: list[nn.Module] = [nn.AvgPool2d(tuple(thinning))] if max(thinning) > 1 else []
+    layers: list[nn.Module] = [nn.AvgPool2d((thinning[0], thinning[1]))] if max(thinning) > 1 else []
     sides = [side // step for side, step in zip(sides, thinning, strict=True)]
     for outputs, kernel, stride in sizes:
         layers += [convolution(channels, outputs, kernel, stride, generator=generator), activation()]

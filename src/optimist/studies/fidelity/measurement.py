@@ -131,7 +131,7 @@ def random_play(env: str, *, steps: int, parallel: int, seed: int) -> tuple[Tens
         width=config.width,
         generator=seeded_generator(seed, "fidelity policy"),
     )
-    return torch.from_numpy(np.stack(observations)), agent.policy
+    return torch.from_numpy(np.stack(observations)), agent.policy  # pyrefly: ignore
 
 
 class Reference:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from optimist.bonuses.observations import Discrete, named, unnamed
+from optimist.bonuses.observations import WHOLE, Discrete
 from optimist.checks import require_count
-from optimist.training.environments.protocol import Arrays, Environments, Layout, Mapped, Step, replaced
-from optimist.training.trunks import ArrayShape, Grid
+from optimist.training.environments.protocol import Arrays, Environments, Layout, Mapped, Step, named_arrays, replaced
+from optimist.training.trunks import ArrayShape, Grid, Shape
 
 
 class FrameStack:
@@ -22,15 +22,15 @@ class FrameStack:
 
     def __init__(self, environments: Environments, frames: int) -> None:
         self._inner, self.frames = environments, require_count("frame_stack", frames)
-        shapes = named(environments.observation_shape)  # pyrefly: ignore
+        shape = environments.observation_shape
+        shapes: dict[str, ArrayShape] = dict(shape) if isinstance(shape, Mapping) else {WHOLE: shape}
         self._stacked = tuple(name for name, shape in shapes.items() if not isinstance(shape, Discrete))
         if not self._stacked:
             raise ValueError(
-                f"frame_stack={frames} stacks images, codes and vectors, got observations "
-                f"{environments.observation_shape}: leave it at 1"
+                f"frame_stack={frames} stacks images, codes and vectors, got observations {shape}: leave it at 1"
             )
         stacked = {name: _times(shape, frames) if name in self._stacked else shape for name, shape in shapes.items()}
-        self.observation_shape = unnamed(stacked, like=environments.observation_shape)  # pyrefly: ignore
+        self.observation_shape: Shape = stacked if isinstance(shape, Mapping) else stacked[WHOLE]
         self.observation_dtype = environments.observation_dtype
         self.n_envs, self.actions = environments.n_envs, environments.actions
         self.success_return = environments.success_return
@@ -86,20 +86,20 @@ class FrameStack:
         return replaced(stacks, where, {name: part[where] for name, part in self._filled(firsts).items()})
 
     def _given(self, parts: dict[str, np.ndarray]) -> Arrays:
-        return unnamed(parts, like=self.observation_shape)  # pyrefly: ignore
+        return parts if isinstance(self.observation_shape, Mapping) else parts[WHOLE]
 
     def _filled(self, observations: Arrays) -> dict[str, np.ndarray]:
         """Stacks of one observation. Shapes: (N, C, ...) -> (N, frames C, ...)."""
         return {
             name: np.concatenate([part] * self.frames, axis=1) if name in self._stacked else part
-            for name, part in named(observations).items()  # pyrefly: ignore
+            for name, part in named_arrays(observations).items()
         }
 
     def _slid(self, observations: Arrays) -> dict[str, np.ndarray]:
         """The stacks with the newest observation at their end, and the oldest gone."""
         return {
             name: np.concatenate([self._now[name][:, part.shape[1] :], part], axis=1) if name in self._stacked else part
-            for name, part in named(observations).items()  # pyrefly: ignore
+            for name, part in named_arrays(observations).items()
         }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from optimist.bonuses.actions import Actions
+from optimist.bonuses.observations import WHOLE
 from optimist.training.trunks import Dtype, Shape
 
 Arrays = np.ndarray | Mapping[str, np.ndarray]
@@ -130,6 +131,11 @@ def options_refused(env_id: str, options: Mapping[str, Any]) -> Iterator[None]:
         if not any(f"'{name}'" in str(error) for name in options):
             raise
         raise ValueError(f"{env_id} does not take the options {dict(options)}: {error}") from error
+
+
+def named_arrays(arrays: Arrays) -> dict[str, np.ndarray]:
+    """The arrays by name: those of a Dict, or the one there is as the `WHOLE`."""
+    return dict(arrays) if isinstance(arrays, Mapping) else {WHOLE: arrays}
 
 
 def map_arrays(function: Callable[..., Any], first: Arrays, *others: Arrays) -> Any:

@@ -11,7 +11,6 @@ from optimist.bonuses.observations import (
     Image,
     ObservationShape,
     flatten_time,
-    map_observations,
     named,
     parts_of,
     unnamed,
@@ -36,7 +35,8 @@ class Visits:
     def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
         """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N)."""
         valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
-        seen = map_observations(lambda rows: rows.numpy()[valid], flatten_time(transitions.observations))
+        rows = named(flatten_time(transitions.observations))
+        seen: Any = unnamed({k: part.numpy()[valid] for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
         self.stacks.add(fingerprints(_side_by_side(seen)))
         self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen, self._frames))))
         if places is not None:
