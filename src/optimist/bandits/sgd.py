@@ -185,10 +185,10 @@ class AdaptiveSGD:
         self.rows = np.empty((slots, self.targets), self.dtype)
         self.row_moments = np.empty((slots, 2))
         self.row_last = np.zeros(slots, np.int64)
+        self.table = np.full(1 << (4 * slots - 1).bit_length(), -1, np.int32)  # mostly free: short look-ups
         if old is not None:
             self.keys[:n], self.rows[:n], self.row_moments[:n], self.row_last[:n] = old
-        self.table = np.full(1 << (4 * slots - 1).bit_length(), -1, np.int32)  # mostly free: short look-ups
-        sparse.rebuild(self.table, self.keys[:n])
+            sparse.rebuild(self.table, self.keys[:n])
 
     def add_arm(self, like: int | None) -> None:
         """One model more: its prior, or what the model ``like`` has learned where it has learned anything."""

@@ -200,9 +200,10 @@ def choose(scores: Floats, allowed: NDArray[np.bool_], streams: Streams) -> NDAr
     Shapes: scores (l, b, n), allowed (l|1, b|1, n) -> (l, b).
     """
     learners, decisions, actions = scores.shape
-    out = np.full((learners, decisions), -1)
+    out = np.empty((learners, decisions), np.int64)
     for learner in range(learners):
         for decision in range(decisions):
+            out[learner, decision] = -1
             row = scores[learner, decision]
             may = allowed[learner % allowed.shape[0], decision % allowed.shape[1]]
             best, ties = -np.inf, 0

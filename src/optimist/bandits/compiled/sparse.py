@@ -151,16 +151,17 @@ def read(
             slots[k] = find_slot(table, keys, arm * d + indices[k])
         for k in range(indptr[row], indptr[row + 1]):
             value, slot = values[k], slots[k]
-            if slot < 0:
-                add_counted(numbered_key(prior_key, arm * d + indices[k]), value * scale, answer[1:])
-            elif decay < 1:
-                power = decay ** (clocks[arm] - last[slot])
-                _fade(rows[slot], moments[slot, 0], power, numbered_key(prior_key, arm * d + indices[k]), ridge, own)
-                for m in range(targets):
-                    answer[m] += value * own[m]
-            else:
+            if slot >= 0 and decay == 1:
                 for m in range(targets):
                     answer[m] += value * rows[slot, m]
+                continue
+            key = numbered_key(prior_key, arm * d + indices[k])
+            if slot < 0:
+                add_counted(key, value * scale, answer[1:])
+                continue
+            _fade(rows[slot], moments[slot, 0], decay ** (clocks[arm] - last[slot]), key, ridge, own)
+            for m in range(targets):
+                answer[m] += value * own[m]
     return answers
 
 
