@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bonus_speed import METHODS, VARIANTS, against_ppo, against_released, measured_memory, memory
+from bonus_speed import METHODS, VARIANTS, against_ppo, against_released, measured_memory, memory, step_by_step
 from measuring import MEGABYTE, Row, interleaved, machine, tensor_bytes
 from optimist import bonuses
 from optimist.bonuses import Bonus, DiscreteActions, Transitions
@@ -25,10 +25,12 @@ NOTE = (
 )
 TABLE: Mapping[str, tuple[str, dict[str, Any]]] = {
     "ACB (default: sketch, proximal)": ("acb", {}),
+    "ACB sketch, bfloat16": ("acb", {"precision": "bfloat16"}),
     "ACB sketch, exact": ("acb", {"solver": "exact"}),
     "ACB last-layer": ("acb", {"features": "last-layer"}),
     "ACB penultimate": ("acb", {"features": "penultimate"}),
     "ACB gradient (exact)": ("acb", {"features": "gradient", "minibatch_size": 128}),
+    "ACB gradient, bfloat16": ("acb", {"features": "gradient", "minibatch_size": 128, "precision": "bfloat16"}),
     "RND": ("rnd", {}),
     "ICM": ("icm", {}),
     "Elliptical (sketch 16 x 16)": ("elliptical", {"sketch_size": 16}),
@@ -82,7 +84,8 @@ def report(rows: list[Row], scale: Scale, machine_line: str, command: str) -> st
         f"M = {scale.ensemble_size}, batches of {scale.batch}, rollouts of {scale.steps} x {scale.environments}. "
         "*released*: the released code by the facts known of it, each state's backward pass through the graph of the "
         "whole batch; *alone*: a kinder reading of it, each state passed by itself; *bare*: the matrix multiplies of "
-        "the exact gradient's size and nothing else.",
+        "the exact gradient's size and nothing else. A rounded variant rounds its regressors anew at the first compute "
+        "after an update, which is the only one here.",
         "",
         "| measurement | what | quantity | value | unit |",
         "|---|---|---|---:|---|",
@@ -113,7 +116,8 @@ def main() -> None:
         return
     flags = ["--quick"] if chosen.quick else []
     machine_line = machine()
-    rows = [*memory(scale, [__file__, *flags]), *against_released(scale), *against_ppo(scale), *every_bonus(scale)]
+    rows = memory(scale, [__file__, *flags]) + against_released(scale) + against_ppo(scale)
+    rows += step_by_step(5 if chosen.quick else 200) + every_bonus(scale)
     page = report(rows, scale, machine_line, " ".join(["python benchmarks/bench_bonuses.py", *flags]))
     chosen.out.mkdir(parents=True, exist_ok=True)
     with (chosen.out / "bonuses.csv").open("w", newline="") as file:

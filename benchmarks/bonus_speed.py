@@ -4,16 +4,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
 from measuring import MEGABYTE, Row, in_subprocess, interleaved, memory_growth
 from optimist import bonuses
 from optimist.bonuses.features import ArgmaxLoss, GradientFeatures
-from paper_setting import FRAMES, PPO, PaperNetwork, Scale, rollout
+from paper_setting import FRAMES, NUMBERS, PPO, PaperNetwork, Scale, rollout, vector_network
 from released_acb import ReleasedACB
 
-VARIANTS = ("released", "alone", "gradient", "sketch")
-RATIOS = {"gradient": ("released", "alone", "bare"), "sketch": ("released", "alone")}
+ROUNDED = "gradient bfloat16"
+VARIANTS = ("released", "alone", "gradient", ROUNDED, "sketch")
+RATIOS = {
+    "gradient": ("released", "alone", "bare"),
+    ROUNDED: ("released", "alone", "gradient", "bare bfloat16"),
+    "sketch": ("released", "alone"),
+}
 METHODS = ("compute", "update")
+STEP_ENVIRONMENTS = 8
 Action = Callable[[], object]
 
 
@@ -29,23 +36,24 @@ def variant(name: str, network: PaperNetwork, scale: Scale) -> dict[str, Action]
         frames, others = batch.next_observations[0], other.next_observations[0]
         return {"compute": lambda: slow.compute(frames), "update": lambda: slow.update(others)}
     settings: dict[str, Any] = {"ensemble_size": scale.ensemble_size, "fraction": 1.0}
-    if name == "gradient":
+    if name.startswith("gradient"):
         settings |= {"features": "gradient", "solver": "rmsprop", "minibatch_size": scale.batch}
+        settings |= {"precision": "bfloat16" if name == ROUNDED else "float32"}
     ours = bonuses.ACB(network, torch.zeros(1, *FRAMES, dtype=torch.uint8), seed=0, **settings)
     return {"compute": lambda: ours.compute(batch), "update": lambda: ours.update(other)}
 
 
-def bare_multiplies(network: PaperNetwork, scale: Scale) -> dict[str, Action]:
+def bare_multiplies(network: PaperNetwork, scale: Scale, dtype: torch.dtype = torch.float32) -> dict[str, Action]:
     """The matrix multiplies alone, 2 M d operations a state each: of a read-out, and of a read-out and a pullback."""
     example = torch.zeros(1, *FRAMES, dtype=torch.uint8)
     shapes = GradientFeatures(network, ArgmaxLoss(), example).shapes
     n, m = scale.batch, scale.ensemble_size
     # A linear layer (o, i): (n, i) by (i, m o). Convolutions and biases are written out: (n, k) by (k, m).
     sizes = [(m * shape[0], shape[1]) if len(shape) == 2 else (m, shape.numel()) for shape in shapes]
-    weights = [torch.full(size, 1e-3) for size in sizes]
-    inputs = [torch.full((n, i), 1e-3) for _, i in sizes]
-    outputs = [torch.full((n, mo), 1e-3) for mo, _ in sizes]
-    gradient = torch.empty(max(w.numel() for w in weights))
+    weights = [torch.full(size, 1e-3, dtype=dtype) for size in sizes]
+    inputs = [torch.full((n, i), 1e-3, dtype=dtype) for _, i in sizes]
+    outputs = [torch.full((n, mo), 1e-3, dtype=dtype) for mo, _ in sizes]
+    gradient = torch.empty(max(w.numel() for w in weights), dtype=dtype)
 
     def read() -> None:
         for h, w, out in zip(inputs, weights, outputs, strict=True):
@@ -62,7 +70,10 @@ def bare_multiplies(network: PaperNetwork, scale: Scale) -> dict[str, Action]:
 def against_released(scale: Scale) -> list[Row]:
     """States a second of every variant and of the bare multiplies, and their ratios."""
     network = PaperNetwork(scale)
-    pairs = {name: variant(name, network, scale) for name in VARIANTS} | {"bare": bare_multiplies(network, scale)}
+    pairs = {name: variant(name, network, scale) for name in VARIANTS} | {
+        "bare": bare_multiplies(network, scale),
+        "bare bfloat16": bare_multiplies(network, scale, torch.bfloat16),
+    }
     actions = {f"{name} {method}": pair[method] for name, pair in pairs.items() for method in METHODS}
     seconds = interleaved(actions, scale.repeats)
     rows = [
@@ -75,6 +86,34 @@ def against_released(scale: Scale) -> list[Row]:
             for other in others:
                 ratio = seconds[f"{other} {method}"] / seconds[f"{name} {method}"]
                 rows.append(Row("batch", name, f"{method} speed over {other}", ratio, "ratio"))
+    both = {name: sum(seconds[f"{name} {method}"] for method in METHODS) for name in pairs}
+    for name in RATIOS:
+        rows.append(
+            Row("batch", name, "compute and update speed over released", both["released"] / both[name], "ratio")
+        )
+    return rows
+
+
+def step_by_step(repeats: int) -> list[Row]:
+    """Milliseconds of ``compute`` for one step of 8 environments, by default, on one thread: what a wrapper waits for.
+
+    Networks of two layers of 64 tanh on 4 numbers (CartPole's in PPO) and of 256 ReLU on 16; all after two updates.
+    """
+    hidden = [nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)]
+    networks = {"64 x 64": (nn.Sequential(*hidden), (4,)), "256 x 256": (vector_network(), NUMBERS)}
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows = []
+    for name, (network, shape) in networks.items():
+        for precision in ("float32", "bfloat16"):
+            acb = bonuses.ACB(network, torch.zeros(1, *shape), seed=0, precision=precision)
+            for seed in range(2):
+                acb.update(rollout(shape, 128, STEP_ENVIRONMENTS, seed=seed))
+            steps = iter([rollout(shape, 1, STEP_ENVIRONMENTS, seed=seed) for seed in range(repeats + 1)])
+            seconds = interleaved({name: lambda acb=acb, steps=steps: acb.compute(next(steps))}, repeats)[name]
+            what = "sketch" if precision == "float32" else f"sketch {precision}"
+            rows.append(Row("step", what, f"compute of 8 states, network {name}", 1e3 * seconds, "ms"))
+    torch.set_num_threads(threads)
     return rows
 
 

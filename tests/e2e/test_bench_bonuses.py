@@ -20,6 +20,9 @@ def test_a_quick_run_prints_and_writes_every_measurement(tmp_path):
     found = {(row["section"], row["what"], row["quantity"]) for row in rows}
     assert ("batch", "gradient", "compute speed over released") in found
     assert ("batch", "gradient", "update speed over bare") in found
+    assert ("batch", "gradient bfloat16", "update speed over bare bfloat16") in found
+    assert ("batch", "sketch", "compute and update speed over released") in found
+    assert ("step", "sketch", "compute of 8 states, network 64 x 64") in found
     assert ("memory", "gradient", "peak over these") in found
     assert ("rollout", "sketch", "compute and update over PPO's four epochs") in found
     table = {what for section, what, _ in found if section == "vector of 16"}

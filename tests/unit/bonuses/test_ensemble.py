@@ -23,7 +23,7 @@ from optimist.bonuses.acb.solvers.exact import ExactSolver
 from optimist.bonuses.acb.solvers.proximal import ProximalSolver, kernel
 from optimist.bonuses.acb.solvers.rmsprop import RMSpropSolver
 from optimist.bonuses.acb.standardize import BatchScale, Coordinates, Floor, RunningScale, Standardized, Unscaled
-from optimist.bonuses.features.batch import Dense
+from optimist.bonuses.features.batch import BlockFeatures, Dense, Rows
 from oracles import averaged_proximal, averaged_rmsprop, ridge_refit, standardize
 
 
@@ -49,6 +49,9 @@ class Blocks:
 
     def dense(self):
         return torch.cat([block.flatten(1) for block in self.blocks], 1)
+
+    def in_precision(self, dtype):
+        return BlockFeatures([Rows(block) for block in self.blocks], len(self), dtype)
 
 
 def drawn(seed, *shape):
@@ -363,9 +366,10 @@ def test_a_solver_refuses_features_that_are_not_finite_and_keeps_its_weights(nam
     solver.fit(rollouts(range(2)), Unscaled())
     before = solver.state_dict()
     broken = Blocks(torch.full((4, 3, 4), math.nan, dtype=torch.float64), drawn(0, 4, 5))
-    with pytest.raises(ValueError, match="finite"):
-        solver.fit([(broken, drawn(1, 4, 6))], Unscaled())
-    assert all(torch.equal(value, _tensors(before)[key]) for key, value in _tensors(solver.state_dict()).items())
+    for minibatches in ([(broken, drawn(1, 4, 6))], [*rollouts(range(2, 4)), (broken, drawn(1, 4, 6))]):
+        with pytest.raises(ValueError, match="finite"):
+            solver.fit(iter(minibatches), Unscaled())
+        assert all(torch.equal(value, _tensors(before)[key]) for key, value in _tensors(solver.state_dict()).items())
 
 
 @pytest.mark.parametrize("name", solvers())

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.acb.config import Aggregate, BonusForm, Prior
+from optimist.bonuses.acb.standardize import Standardized
 from optimist.bonuses.features.batch import FeatureBatch
 
 UNCHUNKED = 2**20  # numbers: below this a block of all members is handled at once
@@ -61,6 +62,54 @@ def predictions(weights: Sequence[Tensor], features: FeatureBatch) -> Tensor:
         parts = [features.readout(k, block[members]) for members in member_slices(block, total)]
         columns.append(parts[0] if len(parts) == 1 else torch.cat(parts, 1))
     return columns[0] if len(columns) == 1 else torch.stack(columns).sum(0)
+
+
+class Reader:
+    """The predictions of regressors that stay the same from one read to the next, multiplied in ``dtype``, if given.
+
+    The regressors are then rounded once and kept: ``w`` or, where features are standardized on the weights, ``D w`` and
+    its offsets. A cache; not part of the state: `forget` it when the regressors change.
+    """
+
+    def __init__(self, dtype: torch.dtype | None):
+        self._dtype = dtype
+        self._weights: list[Tensor] = []
+        self._offsets: Tensor | None = None
+        self._of: object = None  # what the weights were rounded for: the coordinates that were folded in, or themselves
+
+    def forget(self) -> None:
+        """Round anew at the next read."""
+        self._of = None
+
+    def predictions(self, weights: Sequence[Tensor], features: FeatureBatch, *, lasts: bool) -> Tensor:
+        """``<w_m, g_n>`` for every state and member; ``lasts``: whether the next batch has the same coordinates.
+
+        Shapes: block k of weights (m, *shapes[k]) -> (n, m).
+        """
+        if self._dtype is None:
+            return predictions(weights, features)
+        x = features.in_precision(self._dtype)
+        if isinstance(x, Standardized) and not lasts:
+            return predictions(weights, x)
+        if not self._weights:
+            self._weights = [torch.empty_like(block, dtype=self._dtype) for block in weights]
+        if not isinstance(x, Standardized):
+            if self._of is not self:
+                for rounded, block in zip(self._weights, weights, strict=True):
+                    rounded.copy_(block)
+                self._of = self
+            return predictions(self._weights, x)
+        if self._of is not x.mean:
+            self._offsets, self._of = self._folded(weights, x), x.mean
+        return predictions(self._weights, x.features) - self._offsets
+
+    def _folded(self, weights: Sequence[Tensor], x: Standardized) -> Tensor:
+        """The offsets ``<D w_m, mean>`` of the rounded ``D w``, which is written down. Shapes: -> (m,)."""
+        total, offsets = count_numbers(weights), x.like.new_zeros(len(weights[0]))
+        for k, block in enumerate(weights):
+            for members in member_slices(block, total):
+                offsets[members] += x.folded(k, block[members], self._weights[k][members])[1]
+        return offsets
 
 
 def squared_deviation(predicted: Tensor, aggregate: Aggregate) -> Tensor:

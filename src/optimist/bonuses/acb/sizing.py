@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from optimist.bonuses import features as feature_maps
 from optimist.bonuses.acb.config import ACBConfig, Aggregate, Auto, BonusForm, Exact, Proximal, RMSprop
-from optimist.bonuses.acb.ensemble import draw_prior, in_form, predictions, squared_deviation
+from optimist.bonuses.acb.ensemble import Reader, draw_prior, in_form, squared_deviation
 from optimist.bonuses.acb.solvers.averaging import Solver
 from optimist.bonuses.acb.solvers.exact import ExactSolver
 from optimist.bonuses.acb.solvers.proximal import ProximalSolver
@@ -43,6 +43,8 @@ class Regression:
     """A forward pass of the network, ``read(network, observations)``: outputs (n, ...)."""
     scale: FeatureScale
     solver: Solver
+    reader: Reader
+    """How the solver's regressors are read; it forgets what it keeps of them when they are settled anew."""
 
     def bonuses(self, features: FeatureBatch, scale: FeatureScale, aggregate: Aggregate, form: BonusForm) -> Tensor:
         """``max_m <w_m, x_n>^2``, or the mean over m, in ``form``, x the features in coordinates of ``scale``, (n,).
@@ -50,7 +52,8 @@ class Regression:
         Of several ensembles, as a streaming solver may keep, the one with the smallest deviation counts.
         """
         ensembles = self.solver.ensembles
-        predicted = predictions([block.flatten(0, 1) for block in ensembles], scale.standardize(features))
+        weights, lasts = [block.flatten(0, 1) for block in ensembles], scale.today() is not None
+        predicted = self.reader.predictions(weights, scale.standardize(features), lasts=lasts)
         squares = squared_deviation(predicted.unflatten(1, ensembles[0].shape[:2]), aggregate).amin(1)
         if form != "bounded" and isinstance(self.solver, ExactSolver):
             squares = squares / first_rollout(self.scale, scale)
@@ -125,6 +128,7 @@ class LateSizing:
     def settle(self, regression: Regression) -> None:
         """Keep ``regression``, which was given by ``regression_for``, from now on."""
         self._regression, self._is_settled, self._prospect = regression, True, None
+        regression.reader.forget()
 
     def state_dict(self) -> dict[str, Any]:
         """The seed and, once the layout of observations is known, the layout, the scale and the solver."""
@@ -178,7 +182,8 @@ class LateSizing:
         like = next(self._network.parameters(), torch.empty(0))
         solver = make_solver([block.to(like) for block in initial], config)
         read = self._logits if self._loss is None else self._loss
-        return Regression(example, features, read, make_scale(features.shapes, features, config), solver)
+        reader = Reader(products_dtype(config))
+        return Regression(example, features, read, make_scale(features.shapes, features, config), solver, reader)
 
 
 def make_solver(initial: list[Tensor], config: ACBConfig) -> Solver:
@@ -192,9 +197,14 @@ def make_solver(initial: list[Tensor], config: ACBConfig) -> Solver:
         case Exact():
             return ExactSolver(initial, chosen)
         case Proximal():
-            return ProximalSolver(initial, chosen)
+            return ProximalSolver(initial, chosen, products_dtype(config))
         case RMSprop():
-            return RMSpropSolver(initial, chosen)
+            return RMSpropSolver(initial, chosen, products_dtype(config))
+
+
+def products_dtype(config: ACBConfig) -> torch.dtype | None:
+    """What ``config`` asks the regressors to be multiplied in; None: in the features' own dtype."""
+    return torch.bfloat16 if config.precision == "bfloat16" else None
 
 
 @contextmanager

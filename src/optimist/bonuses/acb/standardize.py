@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout
-from optimist.bonuses.features.batch import Dense, FeatureBatch
+from optimist.bonuses.features.batch import Dense, FeatureBatch, Scratch
 from optimist.bonuses.features.maps import FeatureMap
 from optimist.bonuses.scaling import merge_moments
 
@@ -23,47 +23,70 @@ class Standardized:
     enough.
     """
 
-    def __init__(self, features: FeatureBatch, mean: Sequence[Tensor], inverse_scale: Sequence[Tensor]):
-        self._features = features
-        self._mean = mean
+    def __init__(
+        self,
+        features: FeatureBatch,
+        mean: Sequence[Tensor],
+        inverse_scale: Sequence[Tensor],
+        dtype: torch.dtype | None = None,
+    ):
+        self.features = features if dtype is None else features.in_precision(dtype)
+        self.mean = mean
         self._inverse_scale = inverse_scale
+        self._dtype = dtype or features.like.dtype
+        self._scratch = Scratch()
 
     @property
     def shapes(self) -> Sequence[torch.Size]:
         """The shapes of the features' own blocks."""
-        return self._features.shapes
+        return self.features.shapes
 
     @property
     def like(self) -> Tensor:
         """A tensor of the features themselves."""
-        return self._features.like
+        return self.features.like
 
     def __len__(self) -> int:
-        return len(self._features)
+        return len(self.features)
 
     def readout(self, block: int, weights: Tensor) -> Tensor:
         """``<w_m, D (g_n - mean)>``. Shapes: weights (m, *shapes[block]) -> (n, m)."""
-        scaled = weights * self._inverse_scale[block]
-        return self._features.readout(block, scaled) - scaled.flatten(1) @ self._mean[block].flatten()
+        rounded, offsets = self.folded(block, weights, self._scratch.like(weights, self._dtype))
+        return self.features.readout(block, rounded) - offsets
+
+    def folded(self, block: int, weights: Tensor, rounded: Tensor) -> tuple[Tensor, Tensor]:
+        """``D w``, written into ``rounded``, and the offsets ``<D w_m, mean>`` of what is written there.
+
+        Shapes: weights, rounded (m, *shapes[block]) -> the same, (m,).
+        """
+        mean = self.mean[block].flatten()
+        scaled = torch.mul(weights, self._inverse_scale[block], out=self._scratch.like(weights))
+        if rounded.dtype == scaled.dtype:
+            return scaled, scaled.flatten(1) @ mean
+        # The offset of the rounded weights: a rounding then meets g - mean only.
+        return rounded.copy_(scaled), scaled.copy_(rounded).flatten(1) @ mean
+
+    def in_precision(self, dtype: torch.dtype) -> "Standardized":
+        """The same features, multiplied in ``dtype``."""
+        return Standardized(self.features, self.mean, self._inverse_scale, dtype)
 
     def pullback(self, block: int, coefficients: Tensor) -> Tensor:
         """``D sum_n c_nm (g_n - mean)``. Shapes: coefficients (n, m) -> (m, *shapes[block])."""
-        mean = self._mean[block]
+        mean = self.mean[block]
         total = coefficients.sum(0).reshape(-1, *[1] * mean.ndim)
-        return torch.addcmul(self._features.pullback(block, coefficients), total, mean, value=-1).mul_(
-            self._inverse_scale[block]
-        )
+        made = self.features.pullback(block, coefficients)
+        return made.addcmul_(total, mean, value=-1).mul_(self._inverse_scale[block])
 
     def moments(self, block: int) -> tuple[Tensor, Tensor]:
         """The mean and the mean square of every standardized coordinate, each ``shapes[block]``."""
-        first, second = self._features.moments(block)
-        mean, inverse = self._mean[block], self._inverse_scale[block]
+        first, second = self.features.moments(block)
+        mean, inverse = self.mean[block], self._inverse_scale[block]
         return (first - mean) * inverse, (second - 2 * first * mean + mean.square()) * inverse.square()
 
     def dense(self) -> Tensor:
         """The standardized features written out, (n, d)."""
-        mean = torch.cat([m.flatten() for m in self._mean])
-        return (self._features.dense() - mean) * torch.cat([s.flatten() for s in self._inverse_scale])
+        mean = torch.cat([m.flatten() for m in self.mean])
+        return (self.features.dense() - mean) * torch.cat([s.flatten() for s in self._inverse_scale])
 
 
 @dataclass(frozen=True)

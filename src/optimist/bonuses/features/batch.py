@@ -1,5 +1,7 @@
 """Features of a batch of states, read only through products, so that a million dimensions need never be written out.
 
+Products are made in the features' own dtype, or in another (``in_precision``): factors are rounded to it, a product is
+summed in single precision inside the multiply, and what comes out has the features' own dtype again.
 Einsum letters: n sample, m member, o output, i input, p position, d the flattened feature.
 """
 
@@ -45,6 +47,10 @@ class FeatureBatch(Protocol):
         """``sum_n c_nm g_n``, the transpose of ``readout``. Shapes: coefficients (n, m) -> (m, *shapes[block])."""
         ...
 
+    def in_precision(self, dtype: torch.dtype) -> "FeatureBatch":
+        """The same features, whose ``readout`` and ``pullback`` multiply numbers of ``dtype``."""
+        ...
+
     def moments(self, block: int) -> tuple[Tensor, Tensor]:
         """The mean and the mean square over the n states of every coordinate of the block, each ``shapes[block]``."""
         ...
@@ -54,15 +60,40 @@ class FeatureBatch(Protocol):
         ...
 
 
+class Scratch:
+    """Memory for one temporary after another: an allocator would give each of them back, and get new pages."""
+
+    def __init__(self) -> None:
+        self._held: dict[torch.dtype, Tensor] = {}
+
+    def like(self, tensor: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """A tensor of any numbers, of the shape of ``tensor`` and its dtype unless another is given.
+
+        It is valid until the next call with this dtype.
+        """
+        kind = dtype or tensor.dtype
+        held = self._held.get(kind)
+        if held is None or held.numel() < tensor.numel() or held.device != tensor.device:
+            held = self._held[kind] = torch.empty(tensor.numel(), dtype=kind, device=tensor.device)
+        return held[: tensor.numel()].view(tensor.shape)
+
+
+def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """``left @ right``, multiplied in ``dtype``, in the dtype of the features that one of them is: the wider one."""
+    made = left.to(dtype) @ right.to(dtype)
+    return made.to(torch.promote_types(left.dtype, right.dtype))
+
+
 class Dense:
     """Features that are written out: one block, one matrix (n, d)."""
 
-    def __init__(self, features: Tensor):
+    def __init__(self, features: Tensor, dtype: torch.dtype | None = None):
         if features.ndim != 2:
             raise ValueError(
                 f"dense features must be (n, d), got shape {tuple(features.shape)}: flatten each state first"
             )
         self.features = features
+        self._dtype = dtype or features.dtype
 
     @property
     def shapes(self) -> Sequence[torch.Size]:
@@ -79,11 +110,15 @@ class Dense:
 
     def readout(self, block: int, weights: Tensor) -> Tensor:
         """``<w_m, g_n>``. Shapes: weights (m, d) -> (n, m)."""
-        return self.features @ weights.T
+        return product(self.features, weights.T, self._dtype)
 
     def pullback(self, block: int, coefficients: Tensor) -> Tensor:
         """``sum_n c_nm g_n``. Shapes: coefficients (n, m) -> (m, d)."""
-        return coefficients.T @ self.features
+        return product(coefficients.T, self.features, self._dtype)
+
+    def in_precision(self, dtype: torch.dtype) -> "Dense":
+        """The same features, multiplied in ``dtype``."""
+        return Dense(self.features, dtype)
 
     def moments(self, block: int) -> tuple[Tensor, Tensor]:
         """Mean and mean square of every coordinate, each (d,)."""
@@ -107,12 +142,12 @@ class Block(Protocol):
         """Any tensor of the gradients' own dtype, on their device."""
         ...
 
-    def readout(self, weights: Tensor) -> Tensor:
-        """``<w_m, g_n>``. Shapes: weights (m, *shape) -> (n, m)."""
+    def readout(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
+        """``<w_m, g_n>``, multiplied in ``dtype``. Shapes: weights (m, *shape) -> (n, m)."""
         ...
 
-    def pullback(self, coefficients: Tensor) -> Tensor:
-        """``sum_n c_nm g_n``. Shapes: coefficients (n, m) -> (m, *shape)."""
+    def pullback(self, coefficients: Tensor, dtype: torch.dtype) -> Tensor:
+        """``sum_n c_nm g_n``, multiplied in ``dtype``. Shapes: coefficients (n, m) -> (m, *shape)."""
         ...
 
     def moments(self) -> tuple[Tensor, Tensor]:
@@ -140,13 +175,13 @@ class Rows:
         """The gradients."""
         return self.gradients
 
-    def readout(self, weights: Tensor) -> Tensor:
+    def readout(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
         """``<w_m, g_n>``. Shapes: weights (m, *shape) -> (n, m)."""
-        return self.gradients.flatten(1) @ weights.flatten(1).T
+        return product(self.gradients.flatten(1), weights.flatten(1).T, dtype)
 
-    def pullback(self, coefficients: Tensor) -> Tensor:
+    def pullback(self, coefficients: Tensor, dtype: torch.dtype) -> Tensor:
         """``sum_n c_nm g_n``. Shapes: coefficients (n, m) -> (m, *shape)."""
-        return (coefficients.T @ self.gradients.flatten(1)).unflatten(1, self.shape)
+        return product(coefficients.T, self.gradients.flatten(1), dtype).unflatten(1, self.shape)
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square over the states, each ``shape``."""
@@ -175,21 +210,21 @@ class OuterProduct:
         """One of the factors."""
         return self.left
 
-    def readout(self, weights: Tensor) -> Tensor:
+    def readout(self, weights: Tensor, dtype: torch.dtype) -> Tensor:
         """``e_n' w_m h_n``, a few members at a time. Shapes: weights (m, o, i) -> (n, m)."""
         n, o = self.left.shape
         members = max(1, CACHED_NUMBERS // (n * o))
-        column = self.left.unsqueeze(2)
-        pieces = [
-            torch.bmm((self.right @ some.reshape(-1, some.shape[2]).T).view(n, -1, o), column).squeeze(2)
-            for some in weights.split(members)
-        ]
+        column, right = self.left.unsqueeze(2), self.right.to(dtype)
+        pieces = []
+        for some in weights.split(members):
+            hidden = (right @ some.reshape(-1, some.shape[2]).to(dtype).T).to(self.left.dtype)
+            pieces.append(torch.bmm(hidden.view(n, -1, o), column).squeeze(2))
         return torch.cat(pieces, dim=1)
 
-    def pullback(self, coefficients: Tensor) -> Tensor:
+    def pullback(self, coefficients: Tensor, dtype: torch.dtype) -> Tensor:
         """``sum_n c_nm e_n h_n'``. Shapes: coefficients (n, m) -> (m, o, i)."""
         scaled = coefficients.T.unsqueeze(1) * self.left.T  # (m, o, n)
-        return (scaled.flatten(0, 1) @ self.right).unflatten(0, scaled.shape[:2])
+        return product(scaled.flatten(0, 1), self.right, dtype).unflatten(0, scaled.shape[:2])
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """``sum_n e h' / n`` and ``sum_n (e^2) (h^2)' / n``, each (o, i)."""
@@ -204,9 +239,10 @@ class OuterProduct:
 class BlockFeatures:
     """A ``FeatureBatch`` of one block per parameter: block ``k`` has the shape of the ``k``-th parameter."""
 
-    def __init__(self, blocks: Sequence[Block], length: int):
+    def __init__(self, blocks: Sequence[Block], length: int, dtype: torch.dtype | None = None):
         self.blocks = blocks
         self.length = length
+        self._dtype = dtype or self.like.dtype
 
     @property
     def shapes(self) -> Sequence[torch.Size]:
@@ -223,11 +259,15 @@ class BlockFeatures:
 
     def readout(self, block: int, weights: Tensor) -> Tensor:
         """Block ``block`` of ``<w_m, g_n>``. Shapes: weights (m, *shapes[block]) -> (n, m)."""
-        return self.blocks[block].readout(weights)
+        return self.blocks[block].readout(weights, self._dtype)
 
     def pullback(self, block: int, coefficients: Tensor) -> Tensor:
         """``sum_n c_nm g_n``. Shapes: coefficients (n, m) -> (m, *shapes[block])."""
-        return self.blocks[block].pullback(coefficients)
+        return self.blocks[block].pullback(coefficients, self._dtype)
+
+    def in_precision(self, dtype: torch.dtype) -> "BlockFeatures":
+        """The same features, multiplied in ``dtype``."""
+        return BlockFeatures(self.blocks, self.length, dtype)
 
     def moments(self, block: int) -> tuple[Tensor, Tensor]:
         """Mean and mean square of every coordinate of the block, each ``shapes[block]``."""

@@ -116,6 +116,11 @@ def _default(fraction: float = DEFAULT.fraction) -> Variant:
     return _variant("DEFAULT" if fraction == 1 else f"DEFAULT on {fraction:g}", fraction=fraction)
 
 
+def _rounded() -> Variant:
+    """The preset DEFAULT, multiplied in bfloat16."""
+    return _variant("DEFAULT bfloat16", precision="bfloat16")
+
+
 def _exact(ridge: float) -> Variant:
     return _variant(f"exact {ridge:g}", solver="exact", ridge=ridge)
 
@@ -135,11 +140,13 @@ class FidelitySettings:
         _proximal(1000.0, 512),
         _default(),
         _default(fraction=0.25),
+        _rounded(),
         _exact(100.0),
     )
     """The solvers under test."""
     moving: tuple[Variant, ...] = (
         _default(),
+        _rounded(),
         _moving("uniform"),
         _moving("polynomial"),
         _moving("narrowest"),

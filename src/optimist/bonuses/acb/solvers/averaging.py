@@ -1,12 +1,15 @@
 """What fits the regressors: `Solver`, and the running averages of iterates that streaming solvers share."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from optimist.bonuses.acb.config import ProximalAveraging
 from optimist.bonuses.acb.standardize import FeatureScale
+from optimist.bonuses.checkpointing import unchanged_on_error
 from optimist.bonuses.features.batch import FeatureBatch
 from optimist.bonuses.scaling import finite
 
@@ -83,6 +86,18 @@ class IterateAverages:
         """Continue exactly where ``state`` was taken."""
         restore_blocks(self.ensembles, state["averages"])
         self._count = state["count"]
+
+
+@contextmanager
+def all_or_nothing(solver: Solver, minibatches: Minibatches) -> Iterator[Minibatches]:
+    """The minibatches; if a step raises, the solver is put back to a copy of its state from before the first.
+
+    A step checks before it changes anything, so that a single one needs no copy, which may be as large as the ensemble.
+    """
+    remaining = iter(minibatches)
+    ahead = list(itertools.islice(remaining, 2))
+    with unchanged_on_error(*[solver] if len(ahead) > 1 else []):
+        yield itertools.chain(ahead, remaining)
 
 
 def blocks_state(blocks: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -41,11 +41,16 @@ class ProximalSolver:
     ``initial`` is taken over, not copied. Each state costs two gemms of M and two of n columns: the kernel is made of
     rows written out some at a time.
 
+    ``dtype`` is what predictions are multiplied in, if not the features' own. Kernel and step never are: the kernel's
+    eigenvalues reach n d, and the ridge beside them counts; and at states that come several times in a minibatch the
+    coefficients of a step are large and cancel. Rounded to bfloat16 they gave often-seen states 30 times the bonus.
+
     Deviation: ours, not the paper's; its fidelity against RMSprop's is in `optimist study fidelity`.
     """
 
-    def __init__(self, initial: Sequence[Tensor], config: Proximal):
+    def __init__(self, initial: Sequence[Tensor], config: Proximal, dtype: torch.dtype | None = None):
         self._ridge = config.ridge
+        self._dtype = dtype
         self._iterate = list(initial)
         self._average = IterateAverages(
             initial, averaging=config.averaging, rate=config.averaging_rate, powers=config.powers
@@ -77,7 +82,8 @@ class ProximalSolver:
 
     def _step(self, features: FeatureBatch, targets: Tensor) -> float:
         total = count_numbers(self._iterate)
-        residuals = targets - require_finite_predictions(predictions(self._iterate, features))
+        rounded = features if self._dtype is None else features.in_precision(self._dtype)
+        residuals = targets - require_finite_predictions(predictions(self._iterate, rounded))
         coefficients = self._proximal_coefficients(features, residuals)
         self._average.advance()
         for k, block in enumerate(self._iterate):

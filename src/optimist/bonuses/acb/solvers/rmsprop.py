@@ -11,13 +11,14 @@ from optimist.bonuses.acb.ensemble import count_numbers, member_slices, predicti
 from optimist.bonuses.acb.solvers.averaging import (
     IterateAverages,
     Minibatches,
+    all_or_nothing,
     blocks_state,
     require_finite_predictions,
     restore_blocks,
 )
 from optimist.bonuses.acb.standardize import FeatureScale
-from optimist.bonuses.checkpointing import require_same_layout, unchanged_on_error
-from optimist.bonuses.features.batch import FeatureBatch
+from optimist.bonuses.checkpointing import require_same_layout
+from optimist.bonuses.features.batch import FeatureBatch, Scratch
 
 
 class RMSpropSolver:
@@ -32,13 +33,16 @@ class RMSpropSolver:
     average that the bonus reads never sees it, as in the released code.
 
     ``initial`` is taken over, not copied. Every block is worked through some members at a time: gradients are never
-    held for all blocks.
+    held for all blocks. ``dtype`` is what predictions and gradients are multiplied in, if not the features' own.
+    Nothing that is kept is rounded to it: a step of less than half a unit in the last place would be lost.
 
     Paper: Algorithm 2, lines 10 and 11; section 5.
     """
 
-    def __init__(self, initial: Sequence[Tensor], config: RMSprop):
+    def __init__(self, initial: Sequence[Tensor], config: RMSprop, dtype: torch.dtype | None = None):
         self._config = config
+        self._dtype = dtype
+        self._scratch = Scratch()
         self._iterate = list(initial)
         self._square = [torch.zeros_like(block) for block in initial]
         self._initial = [block.clone() for block in initial] if config.pull else []
@@ -58,10 +62,11 @@ class RMSpropSolver:
     def fit(self, minibatches: Minibatches, scale: FeatureScale) -> float:
         """The mean squared error before each step, over the minibatches; all or nothing, by a copy of the state."""
         losses = []
-        with unchanged_on_error(self):
-            for features, targets in minibatches:
+        with all_or_nothing(self, minibatches) as steps:
+            for features, targets in steps:
                 scale.observe(features)
-                losses.append(self._step(scale.standardize(features), targets))
+                x = scale.standardize(features)
+                losses.append(self._step(x if self._dtype is None else x.in_precision(self._dtype), targets))
         return sum(losses) / max(len(losses), 1)
 
     def _step(self, features: FeatureBatch, targets: Tensor) -> float:
@@ -95,8 +100,9 @@ class RMSpropSolver:
     def _descend(self, value: Tensor, gradient: Tensor, square: Tensor) -> None:
         square.mul_(self._config.smoothing).addcmul_(gradient, gradient, value=1 - self._config.smoothing)
         # On a CPU the root takes 9 times as long at 0 and 35 times at denormals; beside epsilon neither is anything.
-        root = square.clamp_min(torch.finfo(square.dtype).tiny).sqrt_().add_(self._config.optimizer_epsilon)
-        value.addcdiv_(gradient, root, value=-self._config.learning_rate)
+        least = torch.finfo(square.dtype).tiny
+        root = torch.clamp_min(square, least, out=self._scratch.like(square)).sqrt_()
+        value.addcdiv_(gradient, root.add_(self._config.optimizer_epsilon), value=-self._config.learning_rate)
 
     def _pull_factor(self, ensemble_numbers: int) -> float:
         return 2 * self._config.pull / (ensemble_numbers if self._config.loss_form == "mean" else 1)
