@@ -1,5 +1,6 @@
 """The example service: late rewards, a kill at any moment, a restart that has lost nothing that was answered."""
 
+import http.client
 import importlib.util
 import json
 import os
@@ -109,7 +110,7 @@ def play(client, rng, log):
                 status, answer = client.post("/reward", decision=number, reward=reward)
                 assert status == 200, answer
                 log[-1] = ("reward", number, reward)
-    except OSError:
+    except (OSError, http.client.HTTPException):  # killed before or in the middle of an answer
         return
 
 

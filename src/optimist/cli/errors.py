@@ -113,6 +113,8 @@ def _message(problem: BaseException) -> tuple[str | None, int]:
         return _text(problem), BAD_USAGE if isinstance(problem, USAGE) else FAILED
     if isinstance(problem, OSError):
         return _text(problem), FAILED
+    if isinstance(problem, ValueError) and "embedded null" in str(problem):
+        return "a path cannot hold a null character: write another name", BAD_USAGE
     if isinstance(problem, MemoryError) or any(words in str(problem) for words in OUT_OF_MEMORY):
         return f"not enough memory ({_text(problem)}): make what is computed smaller", FAILED
     if isinstance(problem, BrokenExecutor):

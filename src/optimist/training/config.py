@@ -85,8 +85,8 @@ class TrainConfig:
     max_gradient_norm: float = 0.0
     """Gradients are scaled down to this norm; 0 leaves them."""
     network: str = "auto"
-    """atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp; auto takes what fits. Or your own as
-    package.module:factory, called with the shape of an observation and the number of outputs."""
+    """atari (the paper's), image (small pictures), grid (MiniGrid's codes), mlp, your own as package.module:factory;
+    auto takes what fits."""
     activation: Activation = "leaky-relu"
     """leaky-relu is the paper's text, relu the released code."""
     width: int = 64

@@ -21,6 +21,7 @@ from optimist.studies.training.tasks import REPORTED_SEEDS, Task
 from optimist.training.config import TrainConfig
 
 STUDIES = {
+    "classic": {"runs", "summary", "curves"},
     "deepsea": {"runs", "summary", "solved", "unique_states_curves", "success_curves"},
     "frozen-lake": {"runs", "summary", "curves"},
     "combination-lock": {"runs", "summary", "curves"},

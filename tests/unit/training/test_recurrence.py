@@ -217,7 +217,8 @@ def test_acbs_features_are_of_observation_and_hidden_state_together(features):
     agent = recurrent_agent()
     seen, hidden = torch.tensor([0, 0, 2, 2]), torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(2))
     states = with_hidden(seen, hidden)
-    made = make_features(features, agent.policy, {name: part[:1] * 0 for name, part in states.items()}, seed=0)
+    example = {name: part[:1] * 0 for name, part in states.items()}
+    made = make_features(features, agent.policy, example, seed=0, feature_loss="argmax")
     rows = made(states).dense()
     assert len(rows.unique(dim=0)) == 4
     if features == "gradient":
