@@ -36,24 +36,24 @@ def unchanged_on_error(*parts: Stateful) -> Iterator[None]:
 
 def require_same_layout(
     given: Mapping[str, Any], expected: Mapping[str, Any], *, growing: Collection[str] = ()
-) -> None:
-    """An error that names the first entry of ``given`` which could not have come from the object of ``expected``.
+) -> dict[str, Any]:
+    """``given``, every tensor on the device of the one in ``expected``: a state saved on one device loads on another.
 
-    Entries named in ``growing`` (by their last key) may differ in their first axis: counts, per-environment states.
+    An error names the first entry of ``given`` which could not have come from the object of ``expected``. Entries named
+    in ``growing`` (by their last key) may differ in their first axis: counts, per-environment states.
     """
-    _compare(given, expected, "state", None, frozenset(growing))
+    return _compared(given, expected, "state", None, frozenset(growing))
 
 
-def _compare(given: Any, expected: Any, where: str, name: str | None, growing: frozenset[str]) -> None:
+def _compared(given: Any, expected: Any, where: str, name: str | None, growing: frozenset[str]) -> Any:
     if isinstance(expected, Mapping):
         if not isinstance(given, Mapping) or given.keys() != expected.keys():
             came = sorted(given) if isinstance(given, Mapping) else type(given).__name__
             raise ValueError(
                 f"{where} must have the entries {sorted(expected)}, got {came}: was it saved by this bonus?"
             )
-        for key in expected:
-            _compare(given[key], expected[key], f"{where}[{key!r}]", key, growing)
-    elif isinstance(expected, Tensor):
+        return {key: _compared(given[key], expected[key], f"{where}[{key!r}]", key, growing) for key in expected}
+    if isinstance(expected, Tensor):
         free = 1 if name in growing else 0
         if (
             not isinstance(given, Tensor)
@@ -66,8 +66,10 @@ def _compare(given: Any, expected: Any, where: str, name: str | None, growing: f
                 f"{where} must be a tensor {expected.dtype} {tuple(expected.shape)}, got {came}: "
                 "the bonus must be built with the configuration that the state was saved with"
             )
-    elif type(given) is not type(expected):
+        return given.to(expected.device)
+    if type(given) is not type(expected):
         raise ValueError(f"{where} must be {type(expected).__name__}, got {type(given).__name__}")
+    return given
 
 
 def module_state(module: nn.Module) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.observations import Observations
 from optimist.bonuses.protocol import Bonus, shown
-from optimist.bonuses.transitions import Transitions, at_valid_steps, require_environments
+from optimist.bonuses.transitions import Transitions, at_valid_steps, read_on_cpu, require_environments
 from optimist.checks import require_positive_fields
 
 
@@ -125,11 +125,13 @@ class E3B(Bonus):
         d = embedding.size
         self._inverses = torch.zeros(0, d, d, dtype=torch.float64)  # C^-1 by environment; sized by the first update
 
+    @read_on_cpu
     def compute(self, transitions: Transitions) -> Tensor:
         """``phi' C^-1 phi`` at every next state, (T, N); changes nothing."""
         bonuses, _ = self._advanced(transitions)
         return bonuses
 
+    @read_on_cpu
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Advance every environment's inverse over the rollout, then train the embedding; returns its metrics."""
         self._embedding.require(transitions)
@@ -138,6 +140,7 @@ class E3B(Bonus):
         self._inverses = inverses
         return metrics
 
+    @read_on_cpu
     def warm_up(self, transitions: Transitions) -> None:
         """Pass random play before training on to the embedding."""
         self._embedding.warm_up(transitions)
@@ -148,7 +151,7 @@ class E3B(Bonus):
             self._inverses = self._inverses[:0]
         elif len(self._inverses):
             require_environments(which, len(self._inverses))
-            self._inverses = torch.where(which[:, None, None], self._fresh(), self._inverses)
+            self._inverses = torch.where(which.cpu()[:, None, None], self._fresh(), self._inverses)
 
     def state_dict(self) -> dict[str, Any]:
         """The inverse covariance of every environment's current episode, and the embedding."""
@@ -156,7 +159,7 @@ class E3B(Bonus):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict(), growing={"inverses"})
+        state = require_same_layout(state, self.state_dict(), growing={"inverses"})
         self._embedding.load_state_dict(state["embedding"])
         self._inverses = state["inverses"].clone()
 
@@ -185,7 +188,7 @@ class E3B(Bonus):
 
     def _embedded(self, transitions: Transitions) -> Tensor:
         """The finite ``phi`` of every next state, (T N, d)."""
-        phi = self._embedding.embed(transitions.next_observations).detach()
+        phi = self._embedding.embed(transitions.next_observations).detach().cpu()
         expected = (transitions.ended.numel(), self._embedding.size)
         if phi.shape != expected or not bool(torch.isfinite(phi).all()):
             raise ValueError(

@@ -126,7 +126,7 @@ class Elliptical(Bonus):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         own = self.state_dict()
-        require_same_layout(state, own)
+        state = require_same_layout(state, own)
         if state["seed"] != own["seed"]:
             raise ValueError(
                 f"the state is of features sketched with seed {state['seed']}, these are of seed {own['seed']}: "
@@ -172,7 +172,7 @@ class Elliptical(Bonus):
             g = self._features(take(observations, chunk)).dense().detach()
             if not bool(torch.isfinite(g).all()):
                 raise ValueError("features must be finite, got NaN or infinity: the network has diverged")
-            yield Dense(g.double())
+            yield Dense(g.cpu().double())  # where the moments are: not every device has float64
 
     def _factorized(self, moments: NoiseMoments | None = None) -> Tensor:
         """The lower Cholesky factor of Sigma in the coordinates of today, (d, d)."""

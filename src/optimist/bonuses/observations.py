@@ -35,7 +35,12 @@ def map_observations(function: Callable[[Tensor], Tensor], observations: Observa
 
 def take(observations: Observations, index: Tensor | slice) -> Observations:
     """The chosen entries of the first axis. Shapes: (n, ...) -> (k, ...)."""
-    return map_observations(lambda part: part[index], observations)
+    return map_observations(lambda part: part[_beside(index, part)], observations)
+
+
+def _beside(index: Tensor | slice, part: Tensor) -> Tensor | slice:
+    """The index on the device of what it chooses from."""
+    return index.to(part.device) if isinstance(index, Tensor) else index
 
 
 def join(pieces: Sequence[Observations]) -> Observations:

@@ -22,6 +22,19 @@ def finite(tensor: Tensor) -> bool:
     return math.isfinite(least.item()) and math.isfinite(greatest.item())
 
 
+def in_double(tensor: Tensor) -> Tensor:
+    """The numbers in float64: on their own device or, where it has no such numbers (mps), on the CPU."""
+    return tensor.to(device_with_double(tensor.device)).double()
+
+
+def device_with_double(device: torch.device) -> torch.device:
+    """The device, or the CPU if there is no float64 on it."""
+    try:
+        return torch.empty(0, dtype=torch.float64, device=device).device
+    except (TypeError, RuntimeError):
+        return torch.device("cpu")
+
+
 class MergedMoments(NamedTuple):
     """The count and the mean of two samples together, and what their scatters lack to be the scatter of both."""
 
@@ -90,7 +103,7 @@ class RunningMoments:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         self.count = state["count"]
         self.mean, self._scatter = state["mean"].clone(), state["scatter"].clone()
 
@@ -204,7 +217,7 @@ class ReturnScale:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict(), growing={"returns"})
+        state = require_same_layout(state, self.state_dict(), growing={"returns"})
         self._returns = state["returns"].clone()
         self._moments.load_state_dict(state["moments"])
         self._squares.load_state_dict(state["squares"])

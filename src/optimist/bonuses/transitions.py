@@ -13,6 +13,7 @@ from optimist.bonuses.observations import Observations, join, label, map_observa
 
 FLOAT32_MAX = torch.finfo(torch.float32).max
 Update = TypeVar("Update", bound=Callable[..., dict[str, float]])
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Transitions:
     def rows(self) -> Tensor:
         """The places ``t N + n`` of the valid steps among all, in time order, (K,)."""
         if self.valid is None:
-            return torch.arange(self.terminated.numel())
+            return torch.arange(self.terminated.numel(), device=self.terminated.device)
         return self.valid.flatten().nonzero().squeeze(1)
 
     @cached_property
@@ -91,6 +92,12 @@ class Transitions:
             return None
         alone = self._mapped_fields(lambda part: part.flatten(0, 1)[rows].unsqueeze(1))
         return Transitions(**(alone | {"valid": None}))
+
+    @cached_property
+    def on_cpu(self) -> "Transitions":
+        """The transitions on the CPU; itself where they are there already. Copied once, as `only_valid`."""
+        parts = [self.terminated, *named(self.observations).values(), *named(self.next_observations).values()]
+        return self if all(part.device.type == "cpu" for part in parts) else self.mapped(Tensor.cpu)
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "Transitions":
         """The transitions with ``function`` of every tensor: on another device, or some of the steps."""
@@ -122,13 +129,14 @@ def at_valid_steps(
 ) -> Tensor:
     """What ``read`` gives for the valid steps, which are all that it sees, at their places; 0 at the others.
 
+    It is on the device of the transitions, wherever ``read`` has worked.
     Shapes: read K valid transitions -> K numbers, or (K, *size) -> (T, N, *size).
     """
-    shape = (*transitions.ended.shape, *size)
+    shape, device = (*transitions.ended.shape, *size), transitions.terminated.device
     valid = transitions.only_valid
     if valid is None:
-        return torch.zeros(shape)
-    values = read(valid)
+        return torch.zeros(shape, device=device)
+    values = read(valid).to(device)
     if valid is transitions:
         return values.reshape(shape)
     placed = values.new_zeros(transitions.ended.numel(), *size)
@@ -153,6 +161,20 @@ def from_valid_steps(update: Update) -> Update:
         return {} if valid is None else update(self, valid)
 
     return cast("Update", learned)
+
+
+def read_on_cpu(method: Method) -> Method:
+    """The method ``method(self, transitions)`` of a bonus that lives on the CPU, for transitions on any device.
+
+    What it returns, if it is a tensor, goes back to their device.
+    """
+
+    @functools.wraps(method)
+    def called(self: Any, transitions: Transitions) -> Any:
+        result = method(self, transitions.on_cpu)
+        return result.to(transitions.terminated.device) if isinstance(result, Tensor) else result
+
+    return cast("Method", called)
 
 
 def _leading_axes(actions: Tensor) -> torch.Size:

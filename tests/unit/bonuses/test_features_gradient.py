@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import MethodType
 
 import pytest
 import torch
@@ -274,7 +275,7 @@ def test_the_network_is_left_without_a_trace(name):
     assert not first.requires_grad
     assert torch.equal(torch.get_rng_state(), random_state)
     assert [module.training for module in network.modules()] == modes
-    assert all(not module._forward_hooks for module in network.modules())
+    assert all(not module._forward_hooks and "forward" not in vars(module) for module in network.modules())
     assert network.actor.bias.grad is kept
     assert not kept.any()
     assert all(parameter.grad is None for parameter in network.trunk.parameters())
@@ -282,13 +283,29 @@ def test_the_network_is_left_without_a_trace(name):
     assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
 
 
-def test_hooks_and_modes_are_restored_when_the_network_fails():
+def test_modes_parameters_and_forwards_are_restored_when_the_network_fails():
     network, observations, loss = actor_critic_case()
     features = GradientFeatures(network, loss, observations)
+    network.actor.bias.requires_grad_(False)
     with pytest.raises(RuntimeError):
         features({**observations, "speed": torch.zeros(4, 9)})
     assert network.training
-    assert all(not module._forward_hooks for module in network.modules())
+    assert all("forward" not in vars(module) for module in network.modules())
+    assert [name for name, parameter in network.named_parameters() if not parameter.requires_grad] == ["actor.bias"]
+
+
+def test_a_layer_with_a_forward_and_a_hook_of_its_own_is_read_as_it_is_and_keeps_both():
+    """Neither changes what the weights' gradient is made of: the input, and the gradient at the layer's own output."""
+    network, generator = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.Generator().manual_seed(0)
+    x = torch.randn(6, 3, generator=generator)
+    own = network[0].forward = MethodType(lambda layer, x: F.linear(x, layer.weight, layer.bias), network[0])
+    network[0].register_forward_hook(lambda layer, inputs, outputs: 3 * outputs)
+    features = make("gradient", network, torch.zeros(1, 3), seed=0)
+    assert features.plan.layers == ("0", "2")
+    truth = state_gradients(network, ArgmaxLoss(), x)
+    expected = torch.cat([rows.flatten(1) for rows in truth.values()], dim=1)
+    torch.testing.assert_close(features(x).dense(), expected)
+    assert network[0].forward is own
 
 
 def test_the_features_follow_the_network():

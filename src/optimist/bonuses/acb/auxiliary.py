@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from optimist.bonuses.scaling import finite
+from optimist.bonuses.scaling import finite, in_double
 
 
 class AuxiliaryNetwork:
@@ -16,6 +16,7 @@ class AuxiliaryNetwork:
 
     ``network`` shares no memory with the policy and is never trained. The average is kept in double precision beside
     it: with the paper's alpha = 1e-6 a step is below the rounding of single precision, and the copy would stand still.
+    Where the network's device has no double precision, it is kept on the CPU.
     Buffers follow too: real ones are averaged, counts and masks are copied.
     Paper: Algorithm 2, lines 2 and 12, ``theta_aux <- alpha theta + (1 - alpha) theta_aux``.
     """
@@ -23,9 +24,7 @@ class AuxiliaryNetwork:
     def __init__(self, policy: nn.Module):
         self.network = copied(policy).requires_grad_(False)
         self._average = {
-            name: tensor.detach().to(torch.float64, copy=True)
-            for name, tensor in tensors(self.network).items()
-            if real(tensor)
+            name: in_double(tensor.detach()).clone() for name, tensor in tensors(self.network).items() if real(tensor)
         }
 
     def require(self, policy: nn.Module) -> None:
@@ -44,7 +43,7 @@ class AuxiliaryNetwork:
         with torch.no_grad():
             for name, average in self._average.items():
                 if name not in still:
-                    average.lerp_(theirs[name].to(average), alpha)
+                    average.lerp_(in_double(theirs[name]), alpha)
             self._write({name: tensor for name, tensor in theirs.items() if not real(tensor)})
 
     def state_dict(self) -> dict[str, Any]:
@@ -64,7 +63,8 @@ class AuxiliaryNetwork:
     def _write(self, copied: Mapping[str, Tensor]) -> None:
         """Puts the average, rounded, and the copied buffers into the network."""
         for name, tensor in tensors(self.network).items():
-            tensor.copy_(self._average[name] if name in self._average else copied[name])
+            given = self._average.get(name)
+            tensor.copy_(copied[name] if given is None else given.to(tensor.dtype))
 
 
 def copied(network: nn.Module) -> nn.Module:

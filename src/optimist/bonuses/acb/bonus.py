@@ -72,7 +72,8 @@ class ACB(Bonus):
         if self.config.statistics != "batch":
             return at_valid_steps(transitions, lambda valid: self._bonuses(valid, CHUNK))
         # Released code: the statistics are those of the N states of one step, whether or not they are valid.
-        return at_valid_steps(transitions, lambda _: self._bonuses(transitions, transitions.n_envs)[transitions.rows])
+        rows, n_envs = transitions.rows, transitions.n_envs
+        return at_valid_steps(transitions, lambda _: self._bonuses(transitions, n_envs).to(rows.device)[rows])
 
     def _bonuses(self, transitions: Transitions, size: int) -> Tensor:
         """The bonus of every next state, ``size`` of them read together, (T N,)."""
@@ -119,11 +120,11 @@ class ACB(Bonus):
         """Continue exactly where ``state`` was taken; the seed, and with it the sketch, is the saved one's."""
         own = self.state_dict()
         require_same_layout(dict.fromkeys(state), dict.fromkeys(own))
-        fixed = ("seed", "auxiliary", "generator")  # the others depend on the observations, which the state knows
-        require_same_layout({key: state[key] for key in fixed}, {key: own[key] for key in fixed})
+        known = ("seed", "auxiliary", "generator")  # the others depend on the observations, which the state knows
+        fixed = require_same_layout({key: state[key] for key in known}, {key: own[key] for key in known})
         self._sizing = self._sizing.loaded(state)
-        self._auxiliary.load_state_dict(state["auxiliary"])
-        self._generator.set_state(state["generator"])
+        self._auxiliary.load_state_dict(fixed["auxiliary"])
+        self._generator.set_state(fixed["generator"])
         self._cache.clear()
 
     def __repr__(self) -> str:

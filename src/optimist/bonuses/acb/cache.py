@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from optimist.bonuses.acb.sizing import Regression, explained
 from optimist.bonuses.features.batch import Dense, FeatureBatch
 from optimist.bonuses.features.maps import FeatureMap
-from optimist.bonuses.features.per_state.isolation import isolated
+from optimist.bonuses.features.per_state.isolation import isolated, readable
 from optimist.bonuses.observations import Observations, chunks, count, named, take
 from optimist.bonuses.scaling import finite
 
@@ -91,7 +91,7 @@ def rollout_features(
     if not written_out:
         for chunk in chunks(len(rows), CHUNK):
             with explained(observations), isolated(feature_map.network), torch.no_grad():
-                outputs = read(feature_map.network, take(observations, rows[chunk]))
+                outputs = read(feature_map.network, readable(take(observations, rows[chunk]), feature_map.network))
             require_finite("outputs", outputs)
         return lambda chosen: feature_map(take(observations, chosen))
     pieces = []

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from optimist.bonuses.acb.standardize import Coordinates
 from optimist.bonuses.checkpointing import require_same_layout
-from optimist.bonuses.scaling import merge_moments
+from optimist.bonuses.scaling import device_with_double, in_double, merge_moments
 
 STRIP = 256  # columns of the scatter that are summed at once
 
@@ -21,11 +21,12 @@ class NoiseMoments:
     ``sum x x' = D (S + n o o') D`` and ``sum x y' = D (C + n o ybar')``. So mu and D may move with the data, and every
     past state enters as if it had been read with those of today.
 
-    Only the lower triangle of S is kept: half the products. Without targets, ``n_targets=0``, C is empty.
+    Only the lower triangle of S is kept: half the products. Without targets, ``n_targets=0``, C is empty. All of it is
+    on ``device`` or, if that has no float64, on the CPU.
     """
 
     def __init__(self, dimensions: int, n_targets: int, *, device: torch.device):
-        self.count = 0
+        self.count, device = 0, device_with_double(device)
         self._mean = torch.zeros(dimensions, dtype=torch.float64, device=device)
         self._target_mean = torch.zeros(n_targets, dtype=torch.float64, device=device)
         self._scatter = torch.zeros(dimensions, dimensions, dtype=torch.float64, device=device)
@@ -39,7 +40,7 @@ class NoiseMoments:
 
     def add(self, features: Tensor, targets: Tensor | None = None) -> None:
         """Merge a batch. Shapes: features (n, d), targets (n, m)."""
-        g = features.double()
+        g = features.to(self._mean.device).double()
         y = g.new_empty(len(g), 0) if targets is None else targets.to(g)
         g_mean, y_mean = g.mean(0), y.mean(0)
         g, y = g - g_mean, y - y_mean
@@ -88,7 +89,7 @@ class NoiseMoments:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         self.load({key: value.clone() if isinstance(value, Tensor) else value for key, value in state.items()})
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -116,5 +117,9 @@ def regularized_factor(gram: Tensor, ridge: float) -> Tensor:
 
 
 def regularized_solve(gram: Tensor, values: Tensor, ridge: float) -> Tensor:
-    """``(gram + ridge I)^-1 values``, by `regularized_factor`. Shapes: gram (n, n), values (n, m) -> (n, m)."""
-    return torch.cholesky_solve(values, regularized_factor(gram, ridge))
+    """``(gram + ridge I)^-1 values``, by `regularized_factor` in float64, in the dtype and on the device of ``values``.
+
+    Shapes: gram (n, n), values (n, m) -> (n, m).
+    """
+    solved = torch.cholesky_solve(in_double(values), regularized_factor(in_double(gram), ridge))
+    return solved.to(values.dtype).to(values.device)

@@ -18,6 +18,7 @@ from optimist.bonuses.acb.solvers.rmsprop import RMSpropSolver
 from optimist.bonuses.acb.standardize import FeatureScale, first_rollout, make_scale
 from optimist.bonuses.checkpointing import seeded_generator
 from optimist.bonuses.features import FeatureBatch, FeatureMap, Loss
+from optimist.bonuses.features.per_state.isolation import readable
 from optimist.bonuses.features.per_state.plan import real_probes
 from optimist.bonuses.observations import (
     Observations,
@@ -163,6 +164,7 @@ class LateSizing:
     def _build(self, example: Observations) -> Regression:
         """The regression of observations like ``example`` (n, ...), at which the network is probed."""
         config = self._config
+        example = readable(example, self._network)
         with explained(example):
             features = feature_maps.make(
                 config.features,
@@ -179,7 +181,9 @@ class LateSizing:
         prior, ridge = config.solver.prior, config.solver.ridge
         generator = seeded_generator(self._seed, "acb prior")
         initial = draw_prior(features.shapes, config.ensemble_size, prior, ridge, generator=generator)
-        like = next(self._network.parameters(), torch.empty(0))
+        vectors = next(iter(named(example).values()))
+        # Beside the network; where there is none, beside the vectors that the caller brings.
+        like = next(self._network.parameters(), torch.empty(0, device=vectors.device))
         solver = make_solver([block.to(like) for block in initial], config)
         read = self._logits if self._loss is None else self._loss
         reader = Reader(products_dtype(config))

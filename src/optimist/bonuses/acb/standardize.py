@@ -363,7 +363,7 @@ class RunningScale:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from saved statistics."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         self._count, self._today = state["count"], None
         self._mean = [state["mean"][str(k)].clone() for k in range(len(self._mean))]
         self._scatter = [state["scatter"][str(k)].clone() for k in range(len(self._scatter))]

@@ -91,7 +91,7 @@ class ExactHash:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         self._multipliers = {name: r.clone() for name, r in state.items()}
 
     def _hashed(self, name: str, values: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class SimHash:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         self._directions = {name: a.clone() for name, a in state["directions"].items()}
         self._offsets = state["offsets"].clone()
         self._observations.load_state_dict(state["observations"])

@@ -12,7 +12,7 @@ from optimist.bonuses.counting.codes import CodeName, make_code, require_bits
 from optimist.bonuses.counting.hash_count import visits_so_far
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, require_environments
+from optimist.bonuses.transitions import Transitions, at_valid_steps, read_on_cpu, require_environments
 from optimist.checks import require_choice, require_positive_fields
 
 Form = Literal["inverse-root", "first-visit"]
@@ -84,6 +84,7 @@ class EpisodicCount(Bonus):
         self._n_envs = 0  # N; set by the first update
         self._carried = nothing_visited()
 
+    @read_on_cpu
     def compute(self, transitions: Transitions) -> Tensor:
         """The bonus of every next state, (T, N); changes nothing."""
         self._require(transitions)
@@ -94,6 +95,7 @@ class EpisodicCount(Bonus):
 
         return at_valid_steps(transitions, bonuses)
 
+    @read_on_cpu
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Count the next states of a rollout; returns the codes of running episodes, and the share of first visits."""
         self._require(transitions)
@@ -114,7 +116,7 @@ class EpisodicCount(Bonus):
             self._n_envs, self._carried = 0, nothing_visited()
         elif self._n_envs:
             require_environments(which, self._n_envs)
-            kept = ~which[self._carried.environments]
+            kept = ~which.cpu()[self._carried.environments]
             self._carried = Visits(*(values[kept] for values in vars(self._carried).values()))
 
     def state_dict(self) -> dict[str, Any]:
@@ -124,7 +126,7 @@ class EpisodicCount(Bonus):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict(), growing={"environments", "keys", "counts"})
+        state = require_same_layout(state, self.state_dict(), growing={"environments", "keys", "counts"})
         carried = Visits(**{name: value.clone() for name, value in state["carried"].items()})
         if not len(carried.environments) == len(carried.keys) == len(carried.counts):
             raise ValueError("environments, keys and counts must be of one length: the saved table is damaged")

@@ -11,7 +11,7 @@ from optimist.bonuses.checkpointing import require_same_layout, seeded_generator
 from optimist.bonuses.counting.codes import CodeName, make_code, require_bits
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_choice, require_positive_fields
 
 
@@ -58,6 +58,7 @@ class HashCount(Bonus):
         )
         self._table = CountTable()
 
+    @read_on_cpu
     def compute(self, transitions: Transitions) -> Tensor:
         """``1 / sqrt(n)`` of every next state, (T, N); changes nothing."""
 
@@ -68,6 +69,7 @@ class HashCount(Bonus):
 
         return at_valid_steps(transitions, bonuses)
 
+    @read_on_cpu
     @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Count the next states of a rollout; returns the codes ever seen, and the new ones per transition."""
@@ -84,7 +86,7 @@ class HashCount(Bonus):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict(), growing={"keys", "counts"})
+        state = require_same_layout(state, self.state_dict(), growing={"keys", "counts"})
         self._table.load_state_dict(state["table"])  # first, for it may still refuse
         self._code.load_state_dict(state["code"])
 
@@ -128,7 +130,7 @@ class CountTable:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict(), growing={"keys", "counts"})
+        state = require_same_layout(state, self.state_dict(), growing={"keys", "counts"})
         if len(state["keys"]) != len(state["counts"]) or bool((state["keys"].diff() <= 0).any()):
             raise ValueError("keys must be sorted, different, and as many as counts: the saved table is damaged")
         self._keys, self._counts = state["keys"].clone(), state["counts"].clone()

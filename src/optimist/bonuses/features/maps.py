@@ -184,13 +184,14 @@ class ObservationFeatures:
 
     def __init__(self, example: Observations, network: nn.Module | None = None):
         self.network = nn.Identity() if network is None else network
+        self._device = next(iter(named(example).values())).device
         self.shapes: Sequence[torch.Size] = self(example).shapes
         self.layers: Sequence[tuple[str, int]] = (("observations", self.shapes[0].numel()),)
 
     def __call__(self, observations: Observations) -> Dense:
         """The vectors, float32 unless they are float64. Shapes: observations (n, ...) -> (n, d)."""
         n = count(observations)
-        parts = [part.reshape(n, -1) for part in named(observations).values()]
+        parts = [part.to(self._device).reshape(n, -1) for part in named(observations).values()]
         return Dense(torch.cat([part if part.dtype == torch.float64 else part.float() for part in parts], 1))
 
 

@@ -15,7 +15,7 @@ from optimist.bonuses.learned.trainer import NetworkTrainer, minibatches
 from optimist.bonuses.learned.whitened import CHUNK, WhitenedObservations
 from optimist.bonuses.observations import Channels, Observations, ObservationShape, chunks
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_fields, require_positive_fields
 
 
@@ -82,11 +82,13 @@ class ICM(Bonus):
             generator=self._generator,
         )
 
+    @read_on_cpu
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The forward model's error at every transition, (T, N); changes nothing."""
         return at_valid_steps(transitions, self._bonuses)
 
+    @read_on_cpu
     @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train both models; returns their mean losses."""
@@ -103,6 +105,7 @@ class ICM(Bonus):
             )
         return metrics
 
+    @read_on_cpu
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the next states of random play before training."""
         self._observations.warm_up(transitions)

@@ -14,7 +14,7 @@ from optimist.bonuses.learned.trainer import NetworkTrainer, minibatches
 from optimist.bonuses.learned.whitened import CHUNK, WhitenedObservations
 from optimist.bonuses.observations import Channels, Observations, ObservationShape, Part, chunks
 from optimist.bonuses.protocol import shown
-from optimist.bonuses.transitions import Transitions, from_valid_steps
+from optimist.bonuses.transitions import Transitions, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_positive_fields
 
 
@@ -106,6 +106,7 @@ class InverseDynamics:
         self._observations.rows(transitions.observations)
         self._observations.rows(transitions.next_observations)
 
+    @read_on_cpu
     @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train; returns the mean loss of telling the action."""
@@ -125,6 +126,7 @@ class InverseDynamics:
             metrics, _ = self._trainer.fit(batches, losses, weights={"inverse_loss": 1.0})
         return metrics
 
+    @read_on_cpu
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the next states of random play before training."""
         self._observations.warm_up(transitions)

@@ -13,7 +13,7 @@ from optimist.bonuses.learned.trainer import NetworkTrainer, minibatches
 from optimist.bonuses.learned.whitened import CHUNK, WhitenedObservations
 from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_positive_fields
 
 
@@ -78,11 +78,13 @@ class RND(Bonus):
             generator=self._generator,
         )
 
+    @read_on_cpu
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The prediction error at every next state, (T, N); changes nothing."""
         return at_valid_steps(transitions, self._bonuses)
 
+    @read_on_cpu
     @from_valid_steps
     def update(self, transitions: Transitions) -> dict[str, float]:
         """Move the whitening statistics once, then train the predictor; returns its mean loss and the states used."""
@@ -95,6 +97,7 @@ class RND(Bonus):
             )
         return metrics | {"trained": float(trained)}
 
+    @read_on_cpu
     def warm_up(self, transitions: Transitions) -> None:
         """Move the whitening statistics alone, by the next states of random play before training."""
         self._observations.warm_up(transitions)

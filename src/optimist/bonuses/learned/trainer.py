@@ -68,7 +68,7 @@ class NetworkTrainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         for name, network in self._networks.items():
             network.load_state_dict(state[name])
         load_optimizer_state(self._optimizer, state["optimizer"])

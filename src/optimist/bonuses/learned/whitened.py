@@ -67,6 +67,6 @@ class WhitenedObservations:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        require_same_layout(state, self.state_dict())
+        state = require_same_layout(state, self.state_dict())
         for name, whitening in self._whitening.items():
             whitening.load_state_dict(state[name])

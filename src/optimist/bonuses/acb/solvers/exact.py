@@ -12,6 +12,7 @@ from optimist.bonuses.acb.moments import NoiseMoments, regularized_solve
 from optimist.bonuses.acb.solvers.averaging import Minibatches, blocks_state, restore_blocks
 from optimist.bonuses.acb.standardize import Coordinates, FeatureScale
 from optimist.bonuses.checkpointing import require_same_layout
+from optimist.bonuses.scaling import in_double
 
 LARGEST = 16_384  # dimensions: a Gram matrix of 2 GiB
 TOGETHER = 2_048  # states whose products are summed at once: one large product costs less than many
@@ -72,7 +73,7 @@ class ExactSolver:
 
     def _solved(self, moments: NoiseMoments, coordinates: Coordinates | None) -> Tensor:
         """``Sigma^-1 (ridge w_0 + X' y)``, ``Sigma = ridge I + X' X``, in the given coordinates, (m, d)."""
-        prior = torch.cat([block.flatten(1) for block in self._initial], 1).double()
+        prior = in_double(torch.cat([block.flatten(1) for block in self._initial], 1))
         right = moments.products(coordinates).add_(prior.T, alpha=self._ridge)
         return regularized_solve(moments.gram(coordinates), right, self._ridge).T
 

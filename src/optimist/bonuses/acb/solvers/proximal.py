@@ -95,7 +95,7 @@ class ProximalSolver:
     def _proximal_coefficients(self, features: FeatureBatch, residuals: Tensor) -> Tensor:
         """``(G G' + ridge I)^-1 residuals``, (n, m), solved in float64."""
         gram = kernel(features, count_numbers(self._iterate), like=residuals)
-        return regularized_solve(gram.double(), residuals.double(), self._ridge).to(residuals.dtype)
+        return regularized_solve(gram, residuals, self._ridge)
 
     def state_dict(self) -> dict[str, Any]:
         """Iterate and averages."""

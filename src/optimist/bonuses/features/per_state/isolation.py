@@ -51,9 +51,18 @@ def parameter_name(layer: str, key: str) -> str:
     return f"{layer}.{key}" if layer else key
 
 
-def readable(observations: Observations) -> Observations:
-    """The observations, copied only where they were made in inference mode and could not be differentiated through."""
-    return map_observations(lambda tensor: tensor.clone() if tensor.is_inference() else tensor, observations)
+def readable(observations: Observations, network: nn.Module) -> Observations:
+    """The observations on the network's device, copied only if they were elsewhere or made in inference mode.
+
+    What was made there could not be differentiated through.
+    """
+    device = next((parameter.device for parameter in network.parameters()), None)
+
+    def read(tensor: Tensor) -> Tensor:
+        moved = tensor if device is None else tensor.to(device)
+        return moved.clone() if moved.is_inference() else moved
+
+    return map_observations(read, observations)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def layer_taps(
 ) -> dict[str, tuple[nn.Linear | nn.Conv2d, Tap]]:
     """The layers (see ``product_layers``), each with its input and output gradient for the n states of the batch."""
     with isolated(network):
-        taps = capture(network, loss, readable(observations), layers)
+        taps = capture(network, loss, readable(observations, network), layers)
     missing = [name for name in layers if name not in taps]
     if missing:
         raise ValueError(
@@ -72,7 +72,7 @@ def other_rows(network: nn.Module, loss: Loss, observations: Observations, plan:
     with isolated(network):
         return {
             name: rows.detach()
-            for name, rows in differentiate(network, loss, readable(observations), plan.others).items()
+            for name, rows in differentiate(network, loss, readable(observations, network), plan.others).items()
         }
 
 
@@ -80,7 +80,7 @@ def inspect(network: nn.Module, loss: Loss, example: Observations) -> Plan:
     """The plan for a network, from its gradients at a few probes around ``example``, observations (n, ...), n >= 1."""
     refuse_batch_statistics(network)
     with isolated(network):
-        batch = probes(readable(example))
+        batch = probes(readable(example, network))
         summed = summed_gradients(network, loss, batch, dict(network.named_parameters()))
         moving = {name: gradient for name, gradient in summed.items() if gradient is not None}
         if not moving:

@@ -84,25 +84,36 @@ def differentiable(network: nn.Module, layers: Iterable[nn.Module]) -> Iterator[
 
 @contextmanager
 def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]]:
-    """The uses of each layer while the context is open, by name, in the order of first use."""
+    """The uses of each layer while the context is open, by name, in the order of first use.
+
+    Each layer's ``forward`` is wrapped meanwhile. A forward hook would do the same, but sees what other hooks have made
+    of the output, and a module with hooks is called by a slower way: 70 microseconds for three layers.
+    """
     calls: dict[str, list[Call]] = {}
-    handles = []
+    before: list[tuple[dict[str, Any], Any]] = []
 
     def listen(name: str, layer: nn.Module) -> None:
-        def hook(_: nn.Module, args: tuple[Any, ...], keywords: dict[str, Any], outputs: Tensor) -> None:
-            inputs = args[0] if args else keywords["input"]
-            if outputs.requires_grad:  # it does not where the network itself turns gradients off: then it moves no loss
-                calls.setdefault(name, []).append(Call(inputs.detach(), get_gradient_edge(outputs)))
+        own = layer.forward
 
-        handles.append(layer.register_forward_hook(hook, with_kwargs=True))
+        def forward(input: Tensor) -> Tensor:
+            outputs = own(input)
+            if outputs.requires_grad:  # it does not where the network itself turns gradients off: then it moves no loss
+                calls.setdefault(name, []).append(Call(input.detach(), get_gradient_edge(outputs)))
+            return outputs
+
+        before.append((vars(layer), vars(layer).get("forward")))
+        vars(layer)["forward"] = forward
 
     try:
         for name, layer in layers.items():
             listen(name, layer)
         yield calls
     finally:
-        for handle in handles:
-            handle.remove()
+        for attributes, forward in before:
+            if forward is None:
+                del attributes["forward"]
+            else:
+                attributes["forward"] = forward
 
 
 def pieces(observations: Observations) -> Iterator[Observations]:
