@@ -74,7 +74,7 @@ class Reader:
     def __init__(self, dtype: torch.dtype | None):
         self._dtype = dtype
         self._weights: list[Tensor] = []
-        self._offsets: Tensor | None = None
+        self._offsets = torch.empty(0)
         self._of: object = None  # what the weights were rounded for: the coordinates that were folded in, or themselves
 
     def forget(self) -> None:
