@@ -29,8 +29,8 @@ demo: $(DEMO)           ## the main job: Figure 2, policies side by side, two ag
 	$(BIN)/optimist study figure2 --scale laptop --out $(OUT)/figure2
 	@echo; echo "2 of 5  Bandit policies side by side on one problem (half a minute)"
 	$(BIN)/optimist bandit --out $(OUT)/bandit
-	@echo; echo "3 of 5  An agent looks for the treasure of DeepSea-20, where random play finds it once in a million episodes (half a minute)"
-	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 120000 --stop-at-success 0.9 --out $(OUT)/deepsea
+	@echo; echo "3 of 5  An agent looks for the treasure of DeepSea-20, where random play finds it once in a million episodes (a minute)"
+	$(BIN)/optimist train --env DeepSea-20 --bonus acb --total-steps 160000 --stop-at-success 0.9 --out $(OUT)/deepsea
 	@echo; echo "4 of 5  An agent learns to cross six rooms with closed doors (a minute)"
 	$(BIN)/optimist train --env MiniGrid-MultiRoom-N4-S5-v0 --env-options level=0 --bonus acb --stop-at-success 0.9 \
 		--total-steps 150000 --out $(OUT)/rooms
