@@ -89,7 +89,7 @@ def end_of(folder: Path) -> tuple[bytes, list[dict[str, str]]]:
     held = BytesIO()
     StateFile(state, {}).write(held)
     with (folder / "metrics.csv").open() as file:
-        timed = ("seconds/", "steps_per_second")
+        timed = ("seconds/", "steps_per_second", "evaluation/seconds")
         rows = [{k: v for k, v in row.items() if not k.startswith(timed)} for row in csv.DictReader(file)]
     return held.getvalue(), rows
 

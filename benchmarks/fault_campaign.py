@@ -32,7 +32,7 @@ from fault_tasks import ROLLOUTS, TASKS
 from optimist.files import partial_files
 from optimist.reporting.figures.learning_curves import draw_run
 from optimist.training.presets import train_command
-from optimist.training.runs import checkpoints
+from optimist.training.runs import checkpoints, playing
 from optimist.training.runs import run as runs
 
 RESULTS = Path(__file__).parents[1] / "results" / "campaign"
@@ -64,7 +64,7 @@ class Campaign:
 
     def attempt(self, folder: Path, room: int | None = None) -> Attempt:
         """Start the run in ``folder``, or go on with it if there is one."""
-        runs.PROMPT = self.rng.choice((0.0, 5.0))  # as if every rollout were slow, or fast
+        playing.PROMPT = self.rng.choice((0.0, 5.0))  # as if every rollout were slow, or fast
         begun = (folder / "config.json").is_file()
         words = (
             ["resume", str(folder)] if begun else [*shlex.split(train_command(self.config))[1:], "--out", str(folder)]

@@ -1,6 +1,7 @@
 """A user's own code: a function named ``package.module:function``, called so that its errors are known as theirs."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -9,10 +10,24 @@ from typing import Any
 from optimist.config import suggestion
 
 NOTE = "This error comes from code of your own: "
+GIVEN = "given:"
+"""Stands before the name of an object that was passed from Python and cannot be imported by that name."""
+
+
+def name_of(thing: object) -> str:
+    """``package.module:function`` if ``thing`` is a function or class that can be imported so, else ``given:NAME``."""
+    name, module = getattr(thing, "__qualname__", type(thing).__qualname__), getattr(thing, "__module__", "")
+    is_found = module != "__main__" and getattr(sys.modules.get(module), name, None) is thing
+    return f"{module}:{name}" if is_found else f"{GIVEN}{name}"
 
 
 def imported(name: str) -> Callable[..., Any]:
     """The function that ``package.module:function`` names. Errors inside the module are the module's own."""
+    if name.startswith(GIVEN):
+        raise ValueError(
+            f"{name.removeprefix(GIVEN)!r} was passed from Python and cannot be found by its name: pass it again, as "
+            "optimist.training.resume(folder, env=..., bonus=..., network=...)"
+        )
     module, _, function = name.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), function)):
         raise ValueError(f"code of your own must be named as package.module:function, got {name!r}")

@@ -19,7 +19,7 @@ from optimist.training.config import TrainConfig
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.envpool_pool import EnvPool
 from optimist.training.presets import train_command
-from optimist.training.runs import checkpoints
+from optimist.training.runs import checkpoints, playing
 from optimist.training.runs import run as runs
 from optimist.training.runs.run import Interrupted
 
@@ -100,24 +100,24 @@ def test_the_command_killed_and_then_asked_to_stop(number, tmp_path):
     assert rows(folder) == rows(tmp_path / "whole")
 
 
-class Stop(Exception):
+class Stop(BaseException):
     """What a test raises to end a run."""
 
 
 def stop_after(count, *, how):
-    """A ``tell`` that calls ``how`` after ``count`` rollouts."""
+    """A callback that calls ``how`` after ``count`` rollouts."""
     told = []
 
-    def tell(step, total, metrics):
-        told.append(step)
+    def callback(moment):
+        told.append(moment.step)
         if len(told) == count:
             how()
 
-    return tell
+    return callback
 
 
 def leave():
-    raise Stop
+    raise Stop  # no Exception: a checkpoint is written before one of those passes on
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -125,7 +125,7 @@ def test_a_cut_off_newest_checkpoint_falls_back_to_the_one_before(config, tmp_pa
     config = replace(config, total_steps=10 * ROLLOUT)
     runs.train(config, tmp_path / "whole")
     with pytest.raises(Stop):
-        runs.train(config, tmp_path / "run", tell=stop_after(7, how=leave))
+        runs.train(config, tmp_path / "run", callbacks=[stop_after(7, how=leave)])
     old, new = sorted((tmp_path / "run/checkpoints").glob("*.safetensors"))
     assert (old.stem, new.stem) == ("step-000000000256", "step-000000000384")
     new.write_bytes(new.read_bytes()[:-100])
@@ -142,7 +142,7 @@ def interrupt():
 def test_an_interrupted_run_writes_a_checkpoint_and_goes_on(config, tmp_path):
     config, handler = replace(config, total_steps=10 * ROLLOUT), signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match="stopped at step 320 of 640; go on with  optimist resume") as stopped:
-        runs.train(config, tmp_path / "run", tell=stop_after(5, how=interrupt))
+        runs.train(config, tmp_path / "run", callbacks=[stop_after(5, how=interrupt)])
     assert stopped.value.signal_number == signal.SIGINT
     assert signal.getsignal(signal.SIGINT) is handler
     assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 5 * ROLLOUT  # off the schedule
@@ -172,7 +172,7 @@ def test_a_slow_rollout_is_abandoned_and_the_state_before_it_is_written(name, wh
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, method, interrupting)
-        patch.setattr(runs, "PROMPT", 0.0)
+        patch.setattr(playing, "PROMPT", 0.0)
         with pytest.raises(Interrupted, match="stopped at step 320 of 640; go on with  optimist resume"):
             runs.train(config, tmp_path / "run")
     assert len(called) <= after + 1  # not to the end of the rollout
@@ -203,7 +203,7 @@ def test_a_second_interrupt_ends_at_once_and_loses_no_checkpoint(tmp_path):
         interrupt()
 
     with pytest.raises(KeyboardInterrupt):
-        runs.train(SEA, tmp_path / "run", tell=stop_after(5, how=twice))
+        runs.train(SEA, tmp_path / "run", callbacks=[stop_after(5, how=twice)])
     assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 4 * ROLLOUT
 
 
@@ -213,7 +213,7 @@ def test_a_request_in_the_last_rollout_is_not_lost(number, config, tmp_path):
     """Whoever plays several runs in one process must know of it, though this one is at its end."""
     config = replace(config, total_steps=3 * ROLLOUT)
     with pytest.raises(Interrupted, match="was at its end when it was asked to stop") as stopped:
-        runs.train(config, tmp_path / "run", tell=stop_after(3, how=lambda: signal.raise_signal(number)))
+        runs.train(config, tmp_path / "run", callbacks=[stop_after(3, how=lambda: signal.raise_signal(number))])
     assert stopped.value.signal_number == number
     assert pickle.loads(pickle.dumps(stopped.value)).signal_number == number
     assert checkpoints.newest(tmp_path / "run/checkpoints")[0] == 3 * ROLLOUT
@@ -268,7 +268,7 @@ def test_a_full_disk_is_an_error_that_names_the_way_on(every, small_disk, tmp_pa
             (small_disk / "filler").write_bytes(bytes(10**6))
 
     with pytest.raises(OSError, match=r"the run in .* stopped: .*No space left.* go on with  optimist resume"):
-        runs.train(config, small_disk / "run", tell=stop_after(6, how=fill))
+        runs.train(config, small_disk / "run", callbacks=[stop_after(6, how=fill)])
     assert checkpoints.newest(small_disk / "run/checkpoints")[0] == (4 * ROLLOUT if every == 2 else 0)
     (small_disk / "filler").unlink()
     runs.resume(small_disk / "run")

@@ -26,7 +26,7 @@ from optimist.bonuses.observations import Discrete, Observations, ObservationSha
 from optimist.bonuses.protocol import Bonus, require_bonus
 from optimist.checks import require_seed
 from optimist.config import replaced, suggestion
-from optimist.own import called, imported
+from optimist.own import called, imported, name_of
 
 FEATURE_SETTINGS = ("features", "n_features", "sketch_size", "feature_loss", "weighting", "logits")
 PLUG_INS = "optimist.bonuses"
@@ -59,7 +59,7 @@ Builder = Callable[[Task, Mapping[str, Any]], Bonus]
 
 
 def make(
-    name: str,
+    name: str | Callable[..., Any],
     *,
     seed: int = 0,
     observation_shape: ObservationShape | None = None,
@@ -89,14 +89,18 @@ def make(
     ============== ================================== ===================================================
 
     ``package.module:factory`` is a bonus of your own: ``factory(task, **settings)`` returns a `Bonus` for the `Task`.
-    An installed package offers one under a short name, by an entry point of the group ``optimist.bonuses``. Any two
-    names with ``*`` between them are the `Product` of both, and a setting carries the name of its factor before a dot.
+    The function itself may be given too. An installed package offers one under a short name, by an entry point of the
+    group ``optimist.bonuses``. Any two names with ``*`` between them are the `Product` of both, and a setting carries
+    the name of its factor before a dot.
     Both are made from the one seed: each draws from streams named after itself.
     What a bonus does not need may be given all the same, so that one call serves every name. ``policy_inputs`` is for a
     network that reads more than an observation, e.g. its hidden state: the transitions must have it, under its name.
     """
+    text = name if isinstance(name, str) else name_of(name)
+    task = Task(text, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs)
+    if not isinstance(name, str):
+        return _built_by(name, f"your bonus factory {text!r}")(task, settings)
     factors = parse(name)
-    task = Task(name, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs)
     if len(factors) == 1:
         return builder(factors[0])(task, settings)
     routed = _routed(factors, settings)

@@ -30,10 +30,10 @@ def run_resume(command: ResumeCommand, screen: Console) -> int:
     """``optimist resume``."""
     from optimist.training.runs import run as runs  # PyTorch
 
-    def resume(tell: runs.Tell) -> None:
+    def resume(show: runs.Callback) -> None:
         def say(text: str) -> None:
             print_line(screen, text)
 
-        runs.resume(command.folder, total_steps=command.total_steps, tell=tell, say=say)
+        runs.resume(command.folder, total_steps=command.total_steps, callbacks=[show], say=say)
 
     return run_to_end(resume, command.folder, screen)

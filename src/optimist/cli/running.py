@@ -4,24 +4,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from optimist.cli.console import print_line, print_paths, progress_bar
 from optimist.cli.signals import Stopped
 
-Tell = Callable[[int, int, Mapping[str, float]], None]
+if TYPE_CHECKING:
+    from optimist.training.runs.callbacks import Callback, Moment
 
 
-def run_to_end(run: Callable[[Tell], None], folder: Path, screen: Console) -> int:
+def run_to_end(run: "Callable[[Callback], object]", folder: Path, screen: Console) -> int:
     """Play a run to its end, or until it is asked to stop, and show what there is. Returns the exit code."""
     from optimist.reporting.figures.learning_curves import draw_run
     from optimist.training.runs.run import Interrupted
 
     is_new = not (folder / "config.json").is_file()
     try:
-        with training_line(screen) as tell:
-            run(tell)
+        with training_line(screen) as show:
+            run(show)
     except Interrupted as stopped:
         print_line(screen, f"optimist: {stopped}")
         return 128 + stopped.signal_number
@@ -39,20 +41,20 @@ def run_to_end(run: Callable[[Tell], None], folder: Path, screen: Console) -> in
 
 
 @contextmanager
-def training_line(screen: Console) -> Iterator[Tell]:
-    """Yields the function that moves the live line of a run: steps, speed, return, unique states, bonus, time left."""
+def training_line(screen: Console) -> "Iterator[Callback]":
+    """Yields the callback that moves the live line of a run: steps, speed, return, unique states, bonus, time left."""
     started: list[tuple[float, int]] = []
     with progress_bar(screen) as progress:
 
-        def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            now = time.perf_counter()
+        def show(moment: "Moment") -> None:
+            now, step = time.perf_counter(), moment.step
             if not started:
                 started.append((now, step))
             since, first = started[0]
             speed = (step - first) / (now - since) if step > first else None
-            progress(step, total, line(metrics, speed))
+            progress(step, moment.total_steps, line(moment.metrics, speed))
 
-        yield tell
+        yield show
 
 
 def line(metrics: Mapping[str, float], speed: float | None) -> str:

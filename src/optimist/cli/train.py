@@ -12,7 +12,7 @@ from optimist.cli.outputs import removed_if_empty, require_new_folder
 from optimist.cli.running import run_to_end
 from optimist.files import only_leftovers
 from optimist.training.config import TrainConfig
-from optimist.training.presets import defaults_for
+from optimist.training.presets import defaults_for, folder_name
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,4 @@ def run_train(command: TrainCommand, screen: Console) -> int:
     from optimist.training.runs import run as runs  # PyTorch
 
     with removed_if_empty(folder):
-        return run_to_end(lambda tell: runs.train(config, folder, tell=tell), folder, screen)
-
-
-def folder_name(config: TrainConfig) -> str:
-    """The name of a run's folder: ENV-BONUS-SEED, with what may not stand in the name of a file replaced."""
-    name = f"{config.env}-{config.bonus}-{config.seed}".replace("*", "-times-")
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[-200:]
+        return run_to_end(lambda show: runs.train(config, folder, callbacks=[show]), folder, screen)

@@ -1,14 +1,15 @@
 """Training: PPO with two value heads and a bonus, on any environment, in runs that survive anything.
 
     from optimist import training
-    config = training.defaults_for("DeepSea-20")
-    training.train(config, Path("runs/sea"))           # and training.resume(Path("runs/sea")) after a kill
-    played = training.play_back(Path("runs/sea"), steps=200)
+    training.train(env="DeepSea-20", bonus="acb", total_steps=100_000, out="runs/sea")
+    training.resume("runs/sea", total_steps=200_000)   # also after a kill at any moment
+    played = training.play_back("runs/sea", steps=200)
 
 - `TrainConfig` has every choice and its default, with one `Signal` per reward; `defaults_for` the preset of an
   environment (`ATARI`, `GRID`, `VECTOR`, `DEEP_SEA`), `train_command` the command line that repeats a run.
-- `train` and `resume` make a run on disk; `Interrupted` says that one was asked to stop. `read_config` and
-  `read_metrics` read its files. `Trainer` is the run itself, rollout by rollout, for loops of your own; `NotFinite` is
+- `train` and `resume` make a run on disk and say by an `Outcome` how it ended; callbacks are given a `Moment` after
+  every rollout, and may stop the run; `Interrupted` says that a signal did. `read_config` and `read_metrics` read
+  its files. `Trainer` is the run itself, rollout by rollout, for loops of your own; `NotFinite` is
   raised where a number is not.
 - `play_back` watches a trained agent: a `Playback` with one `Game` per environment.
 - `Environments` and `Step` are what an environment of your own provides; `GymnasiumVector` wraps Gymnasium's.
@@ -21,15 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.presets import ATARI, DEEP_SEA, GRID, VECTOR, defaults_for, train_command
+from optimist.training.runs.callbacks import Moment, Outcome
 from optimist.training.runs.metrics_log import read_metrics
 from optimist.training.runs.stopping import Interrupted
 
 if TYPE_CHECKING:
     from optimist.training.environments import Environments, GymnasiumVector, Step
+    from optimist.training.interface import resume, train
     from optimist.training.playback import Game, Playback, play_back
     from optimist.training.ppo import Trainer
     from optimist.training.rollout import NotFinite
-    from optimist.training.runs.run import read_config, resume, train
+    from optimist.training.runs.run import read_config
 
 __all__ = [
     "ATARI",
@@ -40,7 +43,9 @@ __all__ = [
     "Game",
     "GymnasiumVector",
     "Interrupted",
+    "Moment",
     "NotFinite",
+    "Outcome",
     "Playback",
     "Signal",
     "Step",
@@ -58,7 +63,8 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("Environments", "GymnasiumVector", "Step"), "environments"),
     **dict.fromkeys(("Game", "Playback", "play_back"), "playback"),
-    **dict.fromkeys(("read_config", "resume", "train"), "runs.run"),
+    **dict.fromkeys(("resume", "train"), "interface"),
+    "read_config": "runs.run",
     "NotFinite": "rollout",
     "Trainer": "ppo",
 }

@@ -101,6 +101,10 @@ class TrainConfig:
     """Steps between checkpoints, of which the best is kept too. Ours."""
     checkpoint_minutes: float = 10.0
     """Minutes after which there is a checkpoint in any case, at the end of a rollout. Ours."""
+    eval_every: int = 0
+    """Steps between evaluations, greedy and sampled, on environments of their own; 0: none. Ours."""
+    eval_episodes: int = 20
+    """Episodes of an evaluation, of either kind, side by side. Ours."""
     restart_every: int = 20_000
     """Steps of every environment between restarts of those whose state cannot be saved: a resumed run plays at most
     so many again to bring them back to where they were. Ours."""
@@ -119,8 +123,8 @@ class TrainConfig:
         require_choice("activation", self.activation, Activation)
         require_choice("mixing", self.mixing, MixingName)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
-        require_counts(self, "frame_stack", "restart_every")
-        require_counts(self, "warm_up_steps", "threads", "unique_states_limit", least=0)
+        require_counts(self, "frame_stack", "restart_every", "eval_episodes")
+        require_counts(self, "warm_up_steps", "threads", "unique_states_limit", "eval_every", least=0)
         require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
         require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")

@@ -135,6 +135,39 @@ class Gaussian:
         return (outputs.chunk(2, dim=1)[1] + 0.5 * math.log(2 * math.pi * math.e)).sum(1)
 
 
+@dataclass(frozen=True)
+class Greedy:
+    """The most likely action instead of a drawn one."""
+
+    family: Distribution
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the policy must give."""
+        return self.family.outputs
+
+    @property
+    def is_discrete(self) -> bool:
+        """As the family."""
+        return self.family.is_discrete
+
+    def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
+        """The mode."""
+        return self.family.mode(outputs)
+
+    def mode(self, outputs: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.mode(outputs)
+
+    def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.log_probability(outputs, actions)
+
+    def entropy(self, outputs: Tensor) -> Tensor:
+        """Of the family."""
+        return self.family.entropy(outputs)
+
+
 def distribution_of(actions: Actions) -> Distribution:
     """The distribution over ``actions``."""
     match actions:

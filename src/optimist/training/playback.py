@@ -15,7 +15,7 @@ from optimist.bonuses.checkpointing import seeded_generator
 from optimist.bonuses.observations import Observations, ObservationShape
 from optimist.checks import require_count, require_seed
 from optimist.seeding import stream_seed
-from optimist.training.distributions import Distribution
+from optimist.training.distributions import Greedy
 from optimist.training.environments.protocol import Layout, Mapped
 from optimist.training.ppo import Trainer
 from optimist.training.rollout import collect
@@ -66,39 +66,6 @@ class Playback:
     """Where the run was while it was trained; empty where there is no map."""
     layout: Layout | None = None
     """What that map looks like, where all episodes share one."""
-
-
-@dataclass(frozen=True)
-class Greedy:
-    """The most likely action instead of a drawn one."""
-
-    family: Distribution
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers the policy must give."""
-        return self.family.outputs
-
-    @property
-    def is_discrete(self) -> bool:
-        """As the family."""
-        return self.family.is_discrete
-
-    def sample(self, outputs: Tensor, *, generator: torch.Generator) -> Tensor:
-        """The mode."""
-        return self.family.mode(outputs)
-
-    def mode(self, outputs: Tensor) -> Tensor:
-        """Of the family."""
-        return self.family.mode(outputs)
-
-    def log_probability(self, outputs: Tensor, actions: Tensor) -> Tensor:
-        """Of the family."""
-        return self.family.log_probability(outputs, actions)
-
-    def entropy(self, outputs: Tensor) -> Tensor:
-        """Of the family."""
-        return self.family.entropy(outputs)
 
 
 def play_back(

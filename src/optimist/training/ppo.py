@@ -3,7 +3,8 @@
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from copy import deepcopy
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from optimist.bonuses.checkpointing import (
     seeded_generator,
 )
 from optimist.bonuses.observations import flatten_time, take
-from optimist.bonuses.protocol import Bonus, Transitions
+from optimist.bonuses.protocol import Bonus, Transitions, require_bonus
 from optimist.config import key_values
 from optimist.seeding import stream_seed
 from optimist.training import environments
@@ -26,7 +27,7 @@ from optimist.training.advantages import advantages
 from optimist.training.agent import Agent, Factory, chosen_device, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, distribution_of, feature_loss
-from optimist.training.environments.protocol import Arrays
+from optimist.training.environments.protocol import Arrays, Environments
 from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
 from optimist.training.mixing import Mixing
 from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
@@ -38,26 +39,30 @@ from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
 
 
+class Given(TypedDict, total=False):
+    """Python objects in the place of what a configuration names. An object is copied, a function is called."""
+
+    env: Callable[..., Any]
+    """``function(n_envs, **env_options)``, which returns environments."""
+    bonus: Bonus | Callable[..., Bonus]
+    """A bonus, or ``function(task, **bonus_options)``, which returns one."""
+    network: nn.Module | Factory
+    """A network, or ``function(observation_shape, outputs)``, which returns one."""
+
+
 class Trainer:
     """Everything that a run is: agent, bonus, environments, normalizers, random streams. `iterate` moves it on.
 
-    ``network``, a module or a factory of one, takes the place of the configuration's.
+    ``given`` objects take the place of what the configuration names.
     Paper: Algorithm 2 for the bonus, section 5 and Appendix A.2 for PPO; RND, sections 2.2 to 2.4.
     """
 
-    def __init__(self, config: TrainConfig, *, network: nn.Module | Factory | None = None):
-        self.config = config
+    def __init__(self, config: TrainConfig, **given: Unpack[Given]):
+        self.config, self._given = config, given
         self.step = 0
         torch.set_num_threads(config.threads or os.cpu_count() or 1)
         self.device = chosen_device(config.device)
-        self.environments = Recorded(
-            environments.make(
-                config.env,
-                n_envs=config.n_envs,
-                options=key_values("env_options", config.env_options),
-                frame_stack=config.frame_stack,
-            )
-        )
+        self.environments = Recorded(self.make_environments(config.n_envs))
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
                 f"stop_at_success={config.stop_at_success} needs to know what a success is, and {config.env} does not "
@@ -68,7 +73,7 @@ class Trainer:
         self.agent = make_agent(
             shape,
             self.distribution.outputs,
-            network=config.network if network is None else network,
+            network=given.get("network", config.network),
             activation=config.activation,
             width=config.width,
             generator=seeded_generator(config.seed, "agent"),
@@ -180,10 +185,24 @@ class Trainer:
         return metrics | {f"seconds/{name}": value for name, value in seconds.items()}
 
     @property
+    def is_finished(self) -> bool:
+        """Whether all steps are done, or the run is to end because it has succeeded."""
+        return self.step >= self.config.total_steps or self.succeeded
+
+    @property
     def succeeded(self) -> bool:
         """Whether so many of the last 100 episodes succeeded that the run is to end."""
         aim = self.config.stop_at_success
         return aim > 0 and self.episodes.finished >= 100 and self.episodes.success_rate >= aim
+
+    def make_environments(self, n_envs: int) -> Environments:
+        """``n_envs`` environments of the run's task, not yet started."""
+        return environments.make(
+            self._given.get("env", self.config.env),
+            n_envs=n_envs,
+            options=key_values("env_options", self.config.env_options),
+            frame_stack=self.config.frame_stack,
+        )
 
     def restart_environments(self) -> None:
         """Start the environments anew from a seed that is derived from the step; the running episodes are cut."""
@@ -234,11 +253,14 @@ class Trainer:
             self.restart_environments()
 
     def _make_bonus(self) -> Bonus:
+        given = self._given.get("bonus", self.config.bonus)
+        if not (isinstance(given, str) or callable(given)):
+            return deepcopy(require_bonus(given, "your bonus"))
         shape, policy_inputs = plain_shape(self.environments.observation_shape), None
         if self.config.recurrent:
             shape, policy_inputs = shapes_with_hidden(shape, self.agent.policy.width)
         return bonuses.make(
-            self.config.bonus,
+            given,
             seed=self.config.seed,
             observation_shape=shape,
             policy_inputs=policy_inputs,

@@ -72,6 +72,12 @@ def train_command(config: TrainConfig) -> str:
     return shlex.join(words)
 
 
+def folder_name(config: TrainConfig) -> str:
+    """The name of a run's folder: ENV-BONUS-SEED, with what may not stand in the name of a file replaced."""
+    name = f"{config.env}-{config.bonus}-{config.seed}".replace("*", "-times-")
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)[-200:]
+
+
 def _words(option: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         outer, dot, name = option.rpartition(".")

@@ -12,9 +12,8 @@ import optimist
 from optimist.cli.bonus_help import field_docstrings, tree
 from optimist.cli.commands import COMMANDS, execute, parse
 from optimist.cli.former import modernized
-from optimist.cli.train import folder_name
 from optimist.training.config import TrainConfig
-from optimist.training.presets import defaults_for
+from optimist.training.presets import defaults_for, folder_name
 
 RESULTS = Path(__file__).parents[3] / "results"
 

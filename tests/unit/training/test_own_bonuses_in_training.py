@@ -157,12 +157,12 @@ def test_the_trainer_scores_every_step_once_in_its_episode(bonus, kind, scored, 
 @pytest.mark.parametrize("kind", RINGS)
 @pytest.mark.parametrize("bonus", ORACLES)
 def test_a_run_that_is_stopped_off_its_schedule_and_resumed_is_scored_the_same_way(bonus, kind, scored, tmp_path):
-    def stop(step, total, metrics):
-        if step == 3 * 21:
+    def stop(moment):
+        if moment.step == 3 * 21:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted, match="stopped at step 63"):
-        runs.train(replace(TINY, bonus=bonus, env_options=RINGS[kind]), tmp_path / "run", tell=stop)
+        runs.train(replace(TINY, bonus=bonus, env_options=RINGS[kind]), tmp_path / "run", callbacks=[stop])
     stopped_at = len(RECORD)
     runs.resume(tmp_path / "run")
     if kind != "saved":  # the third rollout, which began with a restart, is played again

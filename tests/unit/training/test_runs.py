@@ -144,7 +144,7 @@ def test_a_second_process_is_refused_and_the_first_one_goes_on(tmp_path):
     """Whoever resumes or starts a run that is being played is told who plays it, and changes nothing."""
     refused = []
 
-    def try_too(step, total, metrics):
+    def try_too(moment):
         before = contents(tmp_path)
         for go_on in (lambda: runs.resume(tmp_path / "run"), lambda: runs.train(TINY, tmp_path / "run")):
             with pytest.raises((InUse, FileExistsError)) as caught:
@@ -152,7 +152,7 @@ def test_a_second_process_is_refused_and_the_first_one_goes_on(tmp_path):
             refused.append(type(caught.value))
         assert contents(tmp_path) == before
 
-    runs.train(TINY, tmp_path / "run", tell=try_too)
+    runs.train(TINY, tmp_path / "run", callbacks=[try_too])
     assert refused == [InUse, FileExistsError] * 4
     assert not (tmp_path / "run/owner.json").exists()
     with locked(tmp_path / "new"), pytest.raises(InUse, match="new is being written to by process"):
@@ -161,13 +161,13 @@ def test_a_second_process_is_refused_and_the_first_one_goes_on(tmp_path):
 
 
 def test_a_run_whose_folder_is_taken_over_stops_without_writing(tmp_path):
-    def take(step, total, metrics):
-        if step == 48:
+    def take(moment):
+        if moment.step == 48:
             (tmp_path / "owner.json").write_text("another's")
             take.before = contents(tmp_path)
 
     with pytest.raises(InUse, match="is no longer this process's"):
-        runs.train(TINY, tmp_path, tell=take)
+        runs.train(TINY, tmp_path, callbacks=[take])
     assert contents(tmp_path) == take.before
 
 

@@ -164,9 +164,9 @@ def train_one(job: Job, place: Path, tell: Tell) -> Result:
     run = place / job.name
     try:
         if (run / "config.json").is_file():
-            resume(run, tell=lambda step, *_: tell(job, step))
+            resume(run, callbacks=[lambda moment: tell(job, moment.step)])
         else:
-            train(job.config, run, tell=lambda step, *_: tell(job, step))
+            train(job.config, run, callbacks=[lambda moment: tell(job, moment.step)])
     except Interrupted:
         raise
     except InUse as problem:  # by another process, whose folder is left alone

@@ -10,7 +10,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from optimist.checks import require_count
-from optimist.own import called, imported
+from optimist.own import called, imported, name_of
 from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.frame_stack import FrameStack
@@ -34,7 +34,9 @@ open on a wall of the next room (EnvPool 1.2.5: 26 % in N2-S4, 36 % in N4-S5, 14
 OURS = ("DeepSea-30", "CombinationLock", "CartPoleSwingUp", *MAPS)
 
 
-def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1) -> Environments:
+def make(
+    env_id: str | Callable[..., Any], *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1
+) -> Environments:
     """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
     - ``DeepSea-N``, ``CombinationLock``, ``CartPoleSwingUp``, ``FrozenLake-8x8``, ``FrozenLake-12x12``: ours.
@@ -43,6 +45,7 @@ def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, f
       force one. FrozenLake and MiniGrid's MultiRoom are Gymnasium's: see `GYMNASIUM_FIRST`.
     - ``package.module:function``: imports your module and calls ``function(n_envs, **options)``, which returns
       `Environments` or a ``gymnasium.vector.VectorEnv``. A resumed run whose config names it imports it again.
+      The function itself may be given too.
 
     ``options`` go to whoever makes the environments; an unknown one is an error there. ``observation_key`` does not: it
     says which keys of a Dict are read, ``image`` or ``position,velocity``; all of them without it, of MiniGrid image.
@@ -52,15 +55,17 @@ def make(env_id: str, *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, f
     return made if frame_stack == 1 else FrameStack(made, frame_stack)
 
 
-def _made(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
+def _made(env_id: str | Callable[..., Any], n_envs: int, options: Mapping[str, Any]) -> Environments:
     require_count("n_envs", n_envs)
+    if not isinstance(env_id, str):
+        return _yours(env_id, name_of(env_id), n_envs, options)
     source, _, name = env_id.rpartition(":")
     if source == "envpool":
         return _envpool(name, n_envs, options)
     if source == "gymnasium":
         return _gymnasium(name, n_envs, options)
     if source:
-        return _yours(env_id, n_envs, options)
+        return _yours(imported(env_id), env_id, n_envs, options)
     ours = _ours(env_id)
     if ours is not None:
         with options_refused(env_id, options):
@@ -95,9 +100,9 @@ def _gymnasium(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environm
     return make_gymnasium(env_id, n_envs=n_envs, options=options)
 
 
-def _yours(env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
+def _yours(function: Callable[..., Any], env_id: str, n_envs: int, options: Mapping[str, Any]) -> Environments:
     keys = options.get("observation_key")
-    made = called(imported(env_id), n_envs, settings=options_without(options, "observation_key"), what=env_id)
+    made = called(function, n_envs, settings=options_without(options, "observation_key"), what=env_id)
     if isinstance(made, VectorEnv):
         made = GymnasiumVector(made, observation_key=keys)
     elif keys is not None:
