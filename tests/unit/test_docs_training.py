@@ -50,8 +50,11 @@ def test_the_table_of_columns_is_that_of_a_run(played):
     told = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w/.]+)`", row.split("|")[1])]
     plain = [name for name in columns if "/" not in name]
     assert [name for name in told if "/" not in name] == plain
-    assert [name for name in told if "/" in name] == ["bonus/...", "seconds/..."]
-    for name in columns:
+    assert [name for name in told if "/" in name] == ["bonus/...", "evaluation/...", "seconds/..."]
+    of_greedy = re.findall(r"`(evaluation/\w+)`", TEXT.partition("## Evaluation")[2].partition("\n## ")[0])
+    of_both = [name.replace("greedy", kind) for name in of_greedy for kind in ("greedy", "sampled")]
+    assert {name for name in columns if name.startswith("evaluation/")} == set(of_both)
+    for name in set(columns) - set(of_both):
         assert "/" not in name or f"`{name}`" in table or f"`{name.removeprefix('seconds/')}`" in table, name
 
 
