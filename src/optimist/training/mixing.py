@@ -19,7 +19,8 @@ NEAR_BEST = 0.2  # of the way back from the best return to the first ones: an ep
 FEW = 50  # episodes: the share that fell short is of at least so many
 BESIDE_COSTS = 0.3  # what the bonus wanes to while there are no good news
 LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
-BESIDE_GAINS = 0.3  # the weight of the bonus once a reward above 0 was met
+BESIDE_GAINS = 0.1  # the weight of the bonus once a reward above 0 was met
+BESIDE_PROGRESS = 0.5  # what is left of the bonus while the returns rise from rollout to rollout
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
 HARDEST_PUSH = 10.0  # times the weight of the entropy
 
@@ -41,7 +42,8 @@ class Mixing:
       counts in full, and the bonus by the share of recent episodes that fall short of the best one, so that an agent
       that has solved a task stays there.
     - A reward above 0 is better news: the unit is the deviation of the returns, at least a fifth of the largest, and
-      the bonus counts 0.3 of the above.
+      the bonus counts a tenth of the above.
+    - While the returns rise, the task shows the way by itself: the bonus falls to a half the more surely they do.
 
     Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
     both advantages as they come (Burda et al. 2018, section 2.4).
@@ -61,6 +63,7 @@ class Mixing:
         self._first: list[float] = []  # returns of the first episodes
         self._best = -torch.inf
         self._share_short = 1.0  # of the last episodes
+        self._means: list[float] = []  # mean returns of the last episodes, one per rollout
         self._entropies = (0.0, 0.0)  # of the first policy, and of the last one
 
     # The bonus --------------------------------------------------------------------------------------------------------
@@ -109,12 +112,13 @@ class Mixing:
         if not self._is_plain:
             self._hear(returns)
             waned = min(1.0, self._deviation / self._unit) if self._unit else 1.0
+            wanted = waned * self._share_short * (1 - (1 - BESIDE_PROGRESS) * rising(self._means))
             if self._has_gains:
                 task /= max(deviation, SMALLEST_UNIT * self.largest)
-                bonus *= waned * self._share_short * BESIDE_GAINS
+                bonus *= wanted * BESIDE_GAINS
             elif self._has_news:
                 task /= self.largest
-                bonus *= waned * self._share_short
+                bonus *= wanted
             elif self.has_task:
                 task *= COSTS_ALONE / self.largest
                 bonus *= max(waned, BESIDE_COSTS)
@@ -122,7 +126,9 @@ class Mixing:
 
     def _hear(self, returns: Sequence[float]) -> None:
         """Take in the returns of the last episodes: whether they are good news, and how many fall short of the best."""
-        self._best = max(self._best, *returns, -torch.inf)
+        if returns:
+            self._best = max(self._best, *returns)
+            self._means = [*self._means, sum(returns) / len(returns)][-MEMORY:]
         if len(self._first) < FIRST:
             self._first = list(returns[:FIRST])
             return
@@ -188,18 +194,25 @@ class Mixing:
             "first": torch.tensor(self._first, dtype=torch.float64),
             "best": self._best,
             "share_short": self._share_short,
+            "means": torch.tensor(self._means, dtype=torch.float64),
             "entropies": torch.tensor(self._entropies, dtype=torch.float64),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken."""
-        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing={"first"})
+        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing={"first", "means"})
         self._plain.load_state_dict(state["plain"])
         self._sums = state["sums"].clone()
         self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
         self.largest, self._best = state["largest"], state["best"]
         self._has_gains, self._has_news = state["has_gains"], state["has_news"]
-        self._first = state["first"].tolist()
+        self._first, self._means = state["first"].tolist(), state["means"].tolist()
         self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()
         self._entropies = (first, last)
+
+
+def rising(values: Sequence[float]) -> float:
+    """How surely ``values`` rise from one to the next: Kendall's rank correlation with time, and 0 if they fall."""
+    later = [(b > a) - (b < a) for k, b in enumerate(values) for a in values[:k]]
+    return max(0.0, sum(later) / len(later)) if later else 0.0

@@ -1,11 +1,13 @@
 """How task and bonus are weighed: invariances, masks, waning, and what a solved task does."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import kendalltau
 
 from optimist.bonuses import ReturnScale
 from optimist.training.config import Signal, TrainConfig
-from optimist.training.mixing import Mixing
+from optimist.training.mixing import Mixing, rising
 
 STEPS, ENVS = 32, 4
 CONFIG = TrainConfig(
@@ -82,7 +84,7 @@ def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
     for k in range(60):
         intrinsic = mixing.intrinsic(drawn(k, size=(1 + k) ** -0.5))
         sizes.append(intrinsic.std().item())
-        weights.append(mixing.weights(1.0, [])[1].item() / 0.3)
+        weights.append(mixing.weights(1.0, [])[1].item() / 0.1)
     assert max(sizes[5:]) / min(sizes[5:]) < 2
     assert weights[:10] == pytest.approx([1] * 10)
     # It follows the bonus down from its tenth rollout on, where its deviation is a mean over all ten: (60 / 5)^-1/2.
@@ -99,18 +101,49 @@ def test_a_first_rollout_in_which_all_is_new_has_bonuses_of_ordinary_size():
 def test_an_agent_that_has_solved_its_task_is_paid_little_for_news():
     mixing = Mixing(CONFIG)
     mixing.observe(goal(1.0), NEVER)
-    assert mixing.weights(1.0, [0.0] * 100)[1].item() == pytest.approx(0.3)
-    assert mixing.weights(1.0, [0.0] * 50 + [1.0] * 50)[1].item() == pytest.approx(0.3 * 0.5)
-    assert mixing.weights(1.0, [1.0] * 100)[1].item() == pytest.approx(0.3 * 0.02)
-    assert mixing.weights(1.0, [1.0] * 5)[1].item() == pytest.approx(0.3 * 0.9)  # five episodes are not enough
-    assert mixing.weights(1.0, [0.5] * 100)[1].item() == pytest.approx(0.3)  # the best is remembered
+    assert mixing.weights(1.0, [0.0] * 100)[1].item() == pytest.approx(0.1)
+    steadily = [[0.0] * 50 + [1.0] * 50] * 10  # rises once, then stays: the mean of ten rollouts no longer rises
+    assert [mixing.weights(1.0, returns)[1].item() for returns in steadily][-1] == pytest.approx(0.1 * 0.5)
+    assert weights_of_ten(mixing, [1.0] * 100) == pytest.approx(0.1 * 0.02)
+    assert weights_of_ten(mixing, [1.0] * 5) == pytest.approx(0.1 * 0.9)  # five episodes are not enough
+    assert weights_of_ten(mixing, [0.5] * 100) == pytest.approx(0.1)  # the best is remembered
+
+
+def weights_of_ten(mixing, returns):
+    """The weight of the bonus after ten rollouts with the same returns, so that nothing rises or falls."""
+    return [mixing.weights(1.0, returns)[1].item() for _ in range(10)][-1]
+
+
+def test_while_returns_rise_the_bonus_counts_half():
+    mixing = Mixing(CONFIG)
+    mixing.observe(goal(1.0), NEVER)
+    weights_of_ten(mixing, [0.0] * 100)
+    rising_ones = [[0.1 * k] * 99 + [9.0] for k in range(10)]  # one in a hundred does not fall short of the best
+    weights = [mixing.weights(1.0, returns)[1].item() for returns in rising_ones]
+    assert weights[-1] == pytest.approx(0.1 * 0.99 * 0.5)
+    falling_ones = reversed(rising_ones)
+    weights = [mixing.weights(1.0, returns)[1].item() for returns in falling_ones]
+    assert weights[-1] == pytest.approx(0.1 * 0.99)
+
+
+def test_rising_is_the_rank_correlation_with_time():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        values = rng.integers(0, 6, 10).tolist()
+        pairs = 10 * 9 / 2
+        expected = sum(np.sign(values[j] - values[i]) for i in range(10) for j in range(i + 1, 10)) / pairs
+        assert rising(values) == pytest.approx(max(0, expected))
+    assert rising(range(10)) == 1
+    assert rising([]) == rising([1.0]) == rising([3.0, 2.0, 1.0]) == 0
+    distinct = rng.normal(size=10)
+    assert rising(distinct.tolist()) == pytest.approx(max(0, kendalltau(range(10), distinct).statistic))
 
 
 def test_falling_short_is_measured_from_the_first_returns_which_may_be_costs():
     mixing = Mixing(CONFIG)
     mixing.observe(costs(1.0), NEVER)
     mixing.weights(1.0, [-200.0] * 100)
-    assert mixing.weights(1.0, [-100.0] * 20 + [-115.0] * 40 + [-125.0] * 40)[1].item() == pytest.approx(0.4)
+    assert weights_of_ten(mixing, [-100.0] * 20 + [-115.0] * 40 + [-125.0] * 40) == pytest.approx(0.4)
 
 
 def test_the_cheapest_way_to_do_nothing_does_not_lower_the_bonus():
