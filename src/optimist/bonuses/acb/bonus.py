@@ -80,12 +80,17 @@ class ACB(Bonus):
         states = transitions.next_observations  # line 4: observe x_t
         regression = self._sizing.regression_for(states)
         scale = regression.scale.settled(lambda: self._cache.read(regression, states, size))
-        batches = self._cache.read(regression, states, size)  # line 5: g_t = g(x_t; f, theta_aux)
+        # line 5: g_t = g(x_t; f, theta_aux); once for equal states, unless the statistics are those of this rollout
+        if self.config.statistics in ("running", "none"):
+            batches, which = self._cache.read_once(regression, states, size)
+        else:
+            batches, which = self._cache.read(regression, states, size), None
         if self.config.statistics == "rollout":
             batches = [joined(batches)]
         # line 6: b_t = max_m (w_m' g_t)^2, or the mean over m; in the form that the configuration asks for
         aggregate, form = self.config.aggregate, self.config.form
-        return together([regression.bonuses(g, scale, aggregate, form) for g in batches])
+        bonuses = together([regression.bonuses(g, scale, aggregate, form) for g in batches])
+        return bonuses if which is None else bonuses[which]
 
     @torch.no_grad()
     @from_valid_steps

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.acb.sizing import Regression, explained
+from optimist.bonuses.distinct import distinct_rows
 from optimist.bonuses.features.batch import Dense, FeatureBatch
 from optimist.bonuses.features.maps import FeatureMap
 from optimist.bonuses.features.per_state.isolation import isolated, readable
@@ -30,6 +31,7 @@ class FeatureCache:
     def clear(self) -> None:
         """Forget the features: those of the same states are other ones now."""
         self._features: Tensor | None = None
+        self._which: Tensor | None = None  # the row of each state among the features; None: its own
         self._map: FeatureMap | None = None
         self._sources: list[tuple[weakref.ref[Tensor], int]] = []
 
@@ -37,8 +39,31 @@ class FeatureCache:
         """The features of every state of a rollout, ``size`` states at a time. Shapes: observations (T, N, ...)."""
         rows = regression.rows(observations)
         if self._features is not None and self._is_of(regression, observations):
-            yield from (Dense(self._features[chunk]) for chunk in chunks(count(rows), size))
-            return
+            yield from (self._chosen(self._features, chunk) for chunk in chunks(count(rows), size))
+        else:
+            yield from self._computed(regression, observations, rows, None, size)
+
+    def read_once(
+        self, regression: Regression, observations: Observations, size: int
+    ) -> tuple[Iterator[FeatureBatch], Tensor | None]:
+        """As `read`, but states that occur several times are read once; and which of those read each state is, (T N,).
+
+        None: all were read, one after the other.
+        """
+        rows = regression.rows(observations)
+        if self._features is not None and self._is_of(regression, observations):
+            features = self._features
+            return (Dense(features[chunk]) for chunk in chunks(len(features), size)), self._which
+        distinct = distinct_rows(rows)
+        if distinct is None:
+            return self._computed(regression, observations, rows, None, size), None
+        once = self._computed(regression, observations, distinct.of(rows), distinct.which, size)
+        return once, distinct.which
+
+    def _computed(
+        self, regression: Regression, observations: Observations, rows: Observations, which: Tensor | None, size: int
+    ) -> Iterator[FeatureBatch]:
+        """The features of ``rows``, which are kept if they are written out and few enough."""
         total = count(rows)
         kept: Tensor | None = None
         for chunk in chunks(total, size):
@@ -52,7 +77,7 @@ class FeatureCache:
                     kept[chunk] = features.features
             yield features
         if kept is not None:
-            self._features, self._map = kept, regression.features
+            self._features, self._which, self._map = kept, which, regression.features
             self._sources = [(weakref.ref(tensor), tensor._version) for tensor in named(observations).values()]
 
     def lookup(
@@ -65,7 +90,13 @@ class FeatureCache:
         if self._features is None or not self._is_of(regression, observations):
             return rollout_features(regression.features, regression.read, regression.rows(observations), rows)
         cached = require_finite("features", self._features)
-        return lambda chosen: Dense(cached.index_select(0, chosen.to(cached.device)))
+        return lambda chosen: self._chosen(cached, chosen.to(cached.device))
+
+    def _chosen(self, features: Tensor, rows: Tensor | slice) -> Dense:
+        """The features of some states."""
+        if self._which is not None:
+            rows = self._which[rows]
+        return Dense(features[rows] if isinstance(rows, slice) else features.index_select(0, rows))
 
     def _is_of(self, regression: Regression, observations: Observations) -> bool:
         """Whether the cached features are those of the very tensors ``observations``, unchanged since."""

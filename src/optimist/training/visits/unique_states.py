@@ -1,8 +1,7 @@
 """How many different states were seen: 64-bit fingerprints, an exact set of them, and an estimate beyond its memory.
 
-References: Steele, Lea, Flood, *Fast splittable pseudorandom number generators* (2014) for the finalizer (Stafford's
-mix13); Collet, *xxHash* (2012) for the multiply-rotate-multiply round; Flajolet et al., *HyperLogLog* (2007); Ting,
-*Streamed approximate counting of distinct elements* (2014) for the estimate.
+References: Flajolet et al., *HyperLogLog* (2007); Ting, *Streamed approximate counting of distinct elements* (2014) for
+the estimate.
 """
 
 from collections.abc import Mapping
@@ -13,29 +12,14 @@ from numba import uint64
 from numpy.typing import NDArray
 
 from optimist.compiling import compiled
+from optimist.fingerprints import Fingerprints, fingerprints
 
-Fingerprints = NDArray[np.uint64]
+__all__ = ["REGISTERS", "SMALLEST_TABLE", "UniqueStates", "fingerprints"]
 
 REGISTERS = 1 << 16  # of the estimate, a byte each: a standard deviation of 0.3 %
 SMALLEST_TABLE = 1 << 10  # slots
 HIGHEST_RANK = 36  # sums of 2^-rank over the registers are then exact in float64, in whatever order
 _INDEX_BITS = 16
-_WORD, _LANES = 8, 4  # bytes; chains of multiplications that run side by side
-_A, _B, _C = uint64(0x9E3779B97F4A7C15), uint64(0xBF58476D1CE4E5B9), uint64(0x94D049BB133111EB)
-
-
-def fingerprints(rows: np.ndarray) -> Fingerprints:
-    """A 64-bit hash of every row's bytes, the same in every run. Shapes: (n, ...) -> (n,).
-
-    Rows that differ in one word of 8 bytes never share a fingerprint, others with probability 2^-64 a pair. Floats:
-    -0.0 and 0.0 are one state.
-    """
-    if rows.ndim == 0:
-        raise ValueError("rows must have a leading axis, one entry a state; got a single number")
-    if np.issubdtype(rows.dtype, np.floating):
-        rows = rows + rows.dtype.type(0)
-    rows = np.ascontiguousarray(rows).reshape(len(rows), int(np.prod(rows.shape[1:])))
-    return _hash_rows(rows.view(np.uint8))
 
 
 class UniqueStates:
@@ -120,52 +104,6 @@ class UniqueStates:
             self._estimate, self._registers = float(self._stored), np.zeros(REGISTERS, np.uint8)
             _, self._unsettled = _observe(self._registers, held, 0, 0.0, float(REGISTERS))
             self._table, self._stored = np.zeros(0, np.uint64), 0
-
-
-@compiled(nogil=True, inline=True)
-def _mix(x: np.uint64) -> np.uint64:
-    x = (x ^ (x >> uint64(30))) * _B
-    x = (x ^ (x >> uint64(27))) * _C
-    return x ^ (x >> uint64(31))
-
-
-@compiled(nogil=True, inline=True)
-def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
-    # One to one in the lane and in the word. The word is multiplied first: else two flipped bits would cancel.
-    lane += word * _A
-    return ((lane << uint64(31)) | (lane >> uint64(33))) * _C
-
-
-@compiled(nogil=True, inline=True)
-def _read(row: NDArray[np.uint8], start: int, size: int) -> np.uint64:
-    word = uint64(0)
-    for k in range(size):  # little-endian everywhere; compiled to one load where size is 8
-        word |= uint64(row[start + k]) << uint64(8 * k)
-    return word
-
-
-@compiled(nogil=True)
-def _hash_rows(rows: NDArray[np.uint8]) -> Fingerprints:
-    n, size = rows.shape
-    out = np.empty(n, np.uint64)
-    block = _WORD * _LANES
-    for i in range(n):
-        row = rows[i]
-        a, b, c, d = _A, _B, _C, uint64(size)
-        start = 0
-        while start + block <= size:
-            a = _round(a, _read(row, start, 8))
-            b = _round(b, _read(row, start + 8, 8))
-            c = _round(c, _read(row, start + 16, 8))
-            d = _round(d, _read(row, start + 24, 8))
-            start += block
-        while start + _WORD <= size:
-            a = _round(a, _read(row, start, 8))
-            start += _WORD
-        if start < size:
-            a = _round(a, _read(row, start, size - start))
-        out[i] = _mix(_round(_round(_round(_mix(a), _mix(b)), _mix(c)), _mix(d)))
-    return out
 
 
 @compiled(nogil=True)
