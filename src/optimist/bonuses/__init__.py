@@ -3,7 +3,8 @@
 - `make` builds a bonus by its name and `names` lists them; each has a class and a configuration, as `RND`, `RNDConfig`.
 - `Bonus` is what all of them are, and what a bonus of your own is a subclass of. It reads `Transitions`, (T, N, ...),
   and gives rewards (T, N). It knows nothing of environments or of a training loop.
-- `Product` and `Sum` combine two bonuses. `ReturnScale`, `Whitening` and `RunningMoments` normalize.
+- `Product` and `Sum` combine two bonuses, `NoveltyGain` is the gain of one along a step. `ReturnScale`, `Whitening` and
+  `RunningMoments` normalize.
 - `Discrete` and ``...Actions`` say what observations and actions are like; ``...Loss`` how a policy is differentiated.
 """
 
@@ -20,7 +21,7 @@ from optimist.bonuses.acb.config import (
     RMSprop,
 )
 from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions, MultiDiscreteActions
-from optimist.bonuses.combination import Combination, Product, Sum
+from optimist.bonuses.combination import Combination, NoveltyGain, NoveltyGainConfig, Product, Sum
 from optimist.bonuses.counting.episodic_count import EpisodicCount, EpisodicCountConfig
 from optimist.bonuses.counting.hash_count import HashCount, HashCountConfig
 from optimist.bonuses.e3b import E3B, E3BConfig, Embedding, FixedEmbedding
@@ -69,6 +70,8 @@ __all__ = [
     "InverseDynamicsConfig",
     "MultiDiscreteActions",
     "MultiDiscreteLoss",
+    "NoveltyGain",
+    "NoveltyGainConfig",
     "ObservationShape",
     "Observations",
     "Product",

@@ -1,14 +1,18 @@
-"""Two bonuses as one: a product (life-long times episodic) or a weighted sum."""
+"""Bonuses made of bonuses: a product (life-long times episodic), a weighted sum, the gain of one along a step."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout, unchanged_on_error
-from optimist.bonuses.protocol import Bonus
+from optimist.bonuses.observations import named
+from optimist.bonuses.protocol import Bonus, shown
 from optimist.bonuses.transitions import Transitions
+from optimist.checks import require_fields
 
 
 class Combination(Bonus):
@@ -24,6 +28,7 @@ class Combination(Bonus):
         self.reads_policy = first.reads_policy or second.reads_policy
         self.depends_on_order = first.depends_on_order or second.depends_on_order
         self.is_episodic = first.is_episodic or second.is_episodic
+        self.reads_actions = first.reads_actions or second.reads_actions
 
     @abstractmethod
     def combined(self, first: Tensor, second: Tensor) -> Tensor:
@@ -95,3 +100,88 @@ class Sum(Combination):
 
     def __repr__(self) -> str:
         return f"Sum({self.first!r}, {self.second!r}, weights={self.weights})"
+
+
+@dataclass(frozen=True)
+class NoveltyGainConfig:
+    """Every default of `NoveltyGain`."""
+
+    alpha: float = 0.5
+    """alpha, the share of the bonus of the state before a step that is taken off; 0.5 is NovelD's, 1 BeBold's."""
+
+    def __post_init__(self) -> None:
+        require_fields(self, "alpha", least=0)
+
+
+@final
+class NoveltyGain(Bonus):
+    """The bonus ``max(b(s') - alpha b(s), 0)``: how far a step leads from the known into the new, b another bonus.
+
+    b must score each state by itself, as ACB, RND and elliptical bonuses do. `Product` with `EpisodicCount`, whose form
+    is "first-visit", is NovelD: the gain is paid at the first visit of the episode.
+
+    Paper: NovelD (Zhang et al. 2021), without its episodic restriction.
+    """
+
+    reads_actions = True
+
+    def __init__(self, bonus: Bonus, *, config: NoveltyGainConfig | None = None):
+        wrong = [trait for trait in ("depends_on_order", "is_episodic", "reads_actions") if getattr(bonus, trait)]
+        if wrong:
+            raise ValueError(
+                f"a gain of novelty needs a bonus that scores each state by itself, got {bonus!r} with "
+                f"{' and '.join(wrong)}: choose acb, rnd or elliptical, and multiply with an episodic bonus outside"
+            )
+        self.config = config or NoveltyGainConfig()
+        self.bonus = bonus
+        self.needs_warm_up, self.reads_policy = bonus.needs_warm_up, bonus.reads_policy
+
+    def compute(self, transitions: Transitions) -> Tensor:
+        """The gain of every step, (T, N); changes nothing."""
+        # First the states that no step led to: a bonus may keep what it read last for its update.
+        starts = started(transitions)
+        times = starts.any(1).nonzero().squeeze(1)
+        first = self._scored_before(transitions, times) if len(times) else None
+        after = self.bonus.compute(transitions)
+        before = torch.cat([torch.zeros_like(after[:1]), after[:-1]])
+        if first is not None:
+            before[times] = torch.where(starts[times], first, before[times])
+        return (after - self.config.alpha * before).clamp_min(0)
+
+    def _scored_before(self, transitions: Transitions, times: Tensor) -> Tensor:
+        """The bonus of the states before the steps ``times``, (k, N)."""
+        chosen = transitions.mapped(lambda part: part[times])
+        return self.bonus.compute(replace(chosen, next_observations=chosen.observations))
+
+    def update(self, transitions: Transitions) -> dict[str, float]:
+        """Update the bonus; its metrics."""
+        return self.bonus.update(transitions)
+
+    def warm_up(self, transitions: Transitions) -> None:
+        """Warm up the bonus."""
+        self.bonus.warm_up(transitions)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the bonus."""
+        return {"bonus": self.bonus.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load the state of the bonus."""
+        require_same_layout(dict.fromkeys(state, ""), {"bonus": ""})
+        self.bonus.load_state_dict(state["bonus"])
+
+    def __repr__(self) -> str:
+        return shown(self, self.bonus)
+
+
+def started(transitions: Transitions) -> Tensor:
+    """Where the state before a valid step is not the one that a valid step before it led to, (T, N): also at t = 0."""
+    starts = torch.zeros_like(transitions.terminated)
+    starts[0] = True
+    after = named(transitions.next_observations)
+    for name, part in named(transitions.observations).items():
+        starts[1:] |= (part[1:] != after[name][:-1]).unsqueeze(-1).flatten(2).any(2)
+    if transitions.valid is not None:
+        starts[1:] |= ~transitions.valid[:-1]
+        starts &= transitions.valid
+    return starts

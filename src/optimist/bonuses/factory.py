@@ -1,5 +1,6 @@
 """A bonus by its name, from the same arguments whichever it is: what a command line or a study needs."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -13,7 +14,7 @@ from optimist.bonuses.acb.auxiliary import copied
 from optimist.bonuses.acb.bonus import ACB
 from optimist.bonuses.acb.config import DEFAULT, PRESETS, ACBConfig
 from optimist.bonuses.actions import Actions
-from optimist.bonuses.combination import Product
+from optimist.bonuses.combination import NoveltyGain, NoveltyGainConfig, Product
 from optimist.bonuses.counting.episodic_count import EpisodicCount, EpisodicCountConfig
 from optimist.bonuses.counting.hash_count import HashCount, HashCountConfig
 from optimist.bonuses.e3b import E3B, E3BConfig
@@ -86,13 +87,17 @@ def make(
     rnd            observation_shape                  those of ``RNDConfig``
     module:factory what it asks its `Task` for        the keyword arguments of the factory
     acb*e3b        what both need                     those of both: ``acb.ridge``, ``e3b.ridge``
+    novelty-gain(  what the bonus inside needs        those of ``NoveltyGainConfig`` and of the bonus inside
+    acb)
     ============== ================================== ===================================================
 
     ``package.module:factory`` is a bonus of your own: ``factory(task, **settings)`` returns a `Bonus` for the `Task`.
     The function itself may be given too. An installed package offers one under a short name, by an entry point of the
     group ``optimist.bonuses``. Any two names with ``*`` between them are the `Product` of both, and a setting carries
-    the name of its factor before a dot.
-    Both are made from the one seed: each draws from streams named after itself.
+    the name of its factor before a dot. Both are made from the one seed: each draws from streams named after itself.
+    ``novelty-gain(acb)`` is the `NoveltyGain` of a bonus that scores each state by itself; NovelD's form of ACB is
+    ``novelty-gain(acb)*episodic-count`` with ``episodic-count.form`` "first-visit"; ``novelty-gain(acb).alpha`` and
+    ``novelty-gain(acb).ridge`` are settings of its first factor.
     What a bonus does not need may be given all the same, so that one call serves every name. ``policy_inputs`` is for a
     network that reads more than an observation, e.g. its hidden state: the transitions must have it, under its name.
     """
@@ -100,19 +105,40 @@ def make(
     task = Task(text, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs)
     if not isinstance(name, str):
         return _built_by(name, f"your bonus factory {text!r}")(task, settings)
-    factors = parse(name)
+    return _built(task, settings)
+
+
+def _built(task: Task, settings: Mapping[str, Any]) -> Bonus:
+    factors = parse(task.name)
     if len(factors) == 1:
-        return builder(factors[0])(task, settings)
+        return builder(factors[0])(replace(task, name=factors[0]), settings)
     routed = _routed(factors, settings)
     return Product(*(builder(factor)(replace(task, name=factor), routed[factor]) for factor in factors))
 
 
 def parse(name: str) -> tuple[str, ...]:
-    """The one or two names that ``name`` is the product of, blanks allowed: the only reader of ``a*b``."""
-    factors = tuple(factor.strip() for factor in name.split("*"))
-    if not all(factors) or len(factors) > 2 or len(set(factors)) < len(factors):
+    """The one or two names that ``name`` is the product of, blanks allowed: the only reader of ``a*b`` and ``a(b)``."""
+    factors, depth = [""], 0
+    for letter in name:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "*" and depth == 0:
+            factors.append("")
+        else:
+            factors[-1] += letter
+    found = tuple(factor.strip() for factor in factors)
+    if depth or not all(found) or len(found) > 2 or len(set(found)) < len(found):
         raise ValueError(f"a bonus is one name or a product of two different ones, such as 'acb*e3b', got {name!r}")
-    return factors
+    return tuple(factor if (inner := wrapped(factor)) is None else f"{inner[0]}({inner[1]})" for factor in found)
+
+
+def wrapped(factor: str) -> tuple[str, str] | None:
+    """What ``wrapper(name)`` is made of, both without needless blanks; None for a single name."""
+    found = re.fullmatch(r"\s*([^()*]*?)\s*\((.*)\)\s*", factor)
+    if found is None:
+        return None
+    if found[1] not in WRAPPERS:
+        raise ValueError(f"no bonus wraps another by the name {found[1]!r}: {suggestion(found[1], WRAPPERS)}")
+    return found[1], "*".join(parse(found[2]))
 
 
 def names() -> list[str]:
@@ -124,6 +150,9 @@ def builder(name: str) -> Builder:
     """What builds the single bonus called ``name``: one of ours, your own ``module:factory``, or an installed one."""
     if name in BUILDERS:
         return BUILDERS[name]
+    parts = wrapped(name)
+    if parts is not None:
+        return WRAPPERS[parts[0]](parts[1])
     if ":" in name:
         return _built_by(imported(name), f"your bonus factory {name!r}")
     found = list(entry_points(group=PLUG_INS, name=name))
@@ -212,6 +241,17 @@ def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
     return Elliptical(feature_map, shape, config=config)
 
 
+def _novelty_gain(inner: str) -> Builder:
+    for factor in parse(inner):
+        builder(factor)  # a name that there is not has its error before anything is built
+
+    def build(task: Task, settings: Mapping[str, Any]) -> Bonus:
+        own, others = _split(settings, tuple(field.name for field in fields(NoveltyGainConfig)))
+        return NoveltyGain(_built(replace(task, name=inner), others), config=replaced(NoveltyGainConfig(), own))
+
+    return build
+
+
 BUILDERS: dict[str, Builder] = {
     "acb": _acb,
     "count": _count,
@@ -222,6 +262,9 @@ BUILDERS: dict[str, Builder] = {
     "rnd": _rnd,
 }
 
+WRAPPERS: dict[str, Callable[[str], Builder]] = {"novelty-gain": _novelty_gain}
+"""What makes the builder of ``wrapper(name)`` from the name inside, which may be a product itself."""
+
 CONFIGS: dict[str, tuple[type, ...]] = {
     "acb": (ACBConfig,),
     "count": (HashCountConfig,),
@@ -229,6 +272,7 @@ CONFIGS: dict[str, tuple[type, ...]] = {
     "elliptical": (EllipticalConfig,),
     "episodic-count": (EpisodicCountConfig,),
     "icm": (ICMConfig,),
+    "novelty-gain": (NoveltyGainConfig,),
     "rnd": (RNDConfig,),
 }
 """The dataclasses whose fields are the settings of each bonus."""

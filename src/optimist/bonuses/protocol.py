@@ -31,6 +31,8 @@ class Bonus(ABC):
     asks step by step then shows it those steps again."""
     is_episodic: bool = False
     """Whether it remembers the running episodes of every environment: rollouts must then be whole and in order."""
+    reads_actions: bool = False
+    """Whether a step's bonus depends on its action or on the state before it, and not on the state after it alone."""
 
     @abstractmethod
     def compute(self, transitions: Transitions) -> Tensor:
@@ -69,7 +71,7 @@ def shown(configured: object, *parts: object) -> str:
     return f"{type(configured).__name__}({', '.join(arguments)})"
 
 
-TRAITS = ("needs_warm_up", "reads_policy", "depends_on_order", "is_episodic")
+TRAITS = ("needs_warm_up", "reads_policy", "depends_on_order", "is_episodic", "reads_actions")
 METHODS = ("compute", "update", "warm_up", "forget_episodes", "state_dict", "load_state_dict")
 
 

@@ -34,6 +34,12 @@ def _lines(factor: str, width: int) -> Iterator[str]:
         for config in factory.CONFIGS[factor]:
             yield from tree(config, width)
         return
+    parts = factory.wrapped(factor)
+    if parts is not None:
+        yield from _lines(parts[0], width)
+        for inner in factory.parse(parts[1]):
+            yield from _lines(inner, width)
+        return
     factory.builder(factor)  # a name that there is not has its error there
     plug_ins = [entry.value for entry in entry_points(group=factory.PLUG_INS, name=factor)]
     taken = inspect.signature(imported((*plug_ins, factor)[0])).parameters.values()

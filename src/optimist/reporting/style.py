@@ -75,6 +75,8 @@ LOOKS: Mapping[str, Look] = {
     "e3b": Look(*CRIMSON, "solid", "X"),
     "acb*episodic-count": Look(*VIOLET, "solid", "o"),
     "acb*e3b": Look(*CYAN, "solid", "o"),
+    "acb-noveld": Look(*BLUE, "dashdot", "P"),
+    "rnd-noveld": Look(*ORANGE, "dashdot", "P"),
     "none": Look(*GRAY, "solid", "."),
     "random": Look(*GRAY, "dot", "."),
     # Policies of bandits: a color a family, a dash a member.

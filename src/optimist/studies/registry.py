@@ -25,6 +25,7 @@ STUDIES = {
     "frozen-lake": "training.frozen_lake",
     "combination-lock": "training.combination_lock",
     "minigrid": "training.minigrid",
+    "minigrid-hard": "training.minigrid_hard",
     "atari": "atari.atari",
     "ablation": "training.ablation",
 }

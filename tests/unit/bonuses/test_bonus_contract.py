@@ -24,6 +24,7 @@ from optimist.bonuses import (
     ICMConfig,
     InverseDynamics,
     InverseDynamicsConfig,
+    NoveltyGain,
     Product,
     RNDConfig,
     Sum,
@@ -109,6 +110,10 @@ BUILDERS = {
         shape, seed=seed, config=EpisodicCountConfig(code="simhash", bits=3)
     ),
     "product": lambda shape, seed: Product(rnd(shape, seed), HashCount(shape, seed=seed)),
+    "novelty gain": lambda shape, seed: NoveltyGain(rnd(shape, seed)),
+    "noveld": lambda shape, seed: Product(
+        NoveltyGain(acb()(shape, seed)), EpisodicCount(shape, seed=seed, config=EpisodicCountConfig(form="first-visit"))
+    ),
     "sum": lambda shape, seed: Sum(e3b(shape, seed), HashCount(shape, seed=seed), weights=(1.0, 2.0)),
 }
 every_bonus = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
@@ -530,7 +535,7 @@ def test_the_valid_steps_may_be_all_or_none(build):
     assert same(before, bonus.state_dict())
 
 
-WHITENED = {"rnd", "icm", "e3b", "product", "sum"}
+WHITENED = {"rnd", "icm", "e3b", "product", "sum", "novelty gain"}
 
 
 def different(a, b, name=""):

@@ -12,8 +12,12 @@ from optimist.bonuses import (
     RND,
     Discrete,
     DiscreteActions,
+    EpisodicCount,
+    EpisodicCountConfig,
     HashCount,
     ICMConfig,
+    NoveltyGain,
+    NoveltyGainConfig,
     Product,
     RNDConfig,
     Sum,
@@ -138,3 +142,100 @@ def test_both_are_warmed_up_or_neither(combine):
 def test_bad_weights_are_refused(weights):
     with pytest.raises(ValueError, match="weights must be two finite numbers >= 0"):
         Sum(*pair(), weights=weights)
+
+
+def walk(seed, *, ends=0.2, invalid=0.0, steps=12, environments=3):
+    """Environments that go on from where they came to, begin anew after an end, and at times only reset."""
+    generator = torch.Generator().manual_seed(seed)
+    before, after = torch.empty(2, steps, environments, 3)
+    ended, valid = torch.zeros(2, steps, environments, dtype=torch.bool)
+    state = torch.randn(environments, 3, generator=generator)
+    for t in range(steps):
+        before[t], after[t] = state, torch.randn(environments, 3, generator=generator)
+        valid[t] = torch.rand(environments, generator=generator) >= invalid
+        ended[t] = (torch.rand(environments, generator=generator) < ends) & valid[t]
+        first = torch.randn(environments, 3, generator=generator)
+        state = torch.where(ended[t][:, None], first, after[t])
+    return Transitions(before, ended.long(), after, ended, torch.zeros_like(ended), valid)
+
+
+def gain_by_loops(bonus, transitions, alpha):
+    """``max(b(s') - alpha b(s), 0)`` with both bonuses asked for every single step: obviously right and slow."""
+    result = torch.zeros(transitions.ended.shape)
+    for t in range(transitions.steps):
+        for n in range(transitions.n_envs):
+            if not transitions.valid[t, n]:
+                continue
+            step = dataclasses.replace(
+                transitions.mapped(lambda part, t=t, n=n: part[t : t + 1, n : n + 1]), valid=None
+            )
+            after = bonus.compute(step)
+            before = bonus.compute(dataclasses.replace(step, next_observations=step.observations))
+            result[t, n] = max(float(after - alpha * before), 0.0)
+    return result
+
+
+@pytest.mark.parametrize("invalid", [0.0, 0.3])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "build",
+    [lambda: RND((3,), seed=0, config=SMALL), lambda: ACB(policy(), seed=0, ensemble_size=4)],
+    ids=["rnd", "acb"],
+)
+def test_a_gain_is_what_loops_over_single_steps_give(build, alpha, invalid):
+    bonus = build()
+    bonus.update(walk(0))
+    transitions = walk(1, invalid=invalid)
+    gain = NoveltyGain(bonus, config=NoveltyGainConfig(alpha=alpha)).compute(transitions)
+    torch.testing.assert_close(gain, gain_by_loops(bonus, transitions, alpha), rtol=1e-4, atol=1e-5)
+    assert 0 < float((gain > 0).float().mean()) <= 1
+
+
+class Counted(RND):
+    """RND that counts the states which it is asked for."""
+
+    asked = 0
+
+    def compute(self, transitions):
+        self.asked += transitions.ended.numel()
+        return super().compute(transitions)
+
+
+def test_states_that_a_step_led_to_are_scored_once():
+    bonus = Counted((3,), seed=0, config=SMALL)
+    NoveltyGain(bonus).compute(walk(0, ends=0.0))
+    assert bonus.asked == 12 * 3 + 3  # every next state, and the first ones
+
+
+def test_noveld_pays_the_gain_at_the_first_visit_of_an_episode():
+    key, door = torch.eye(3)[0], torch.eye(3)[1]
+    after = torch.stack([key, door, key, key])[:, None]
+    before = torch.stack([torch.zeros(3), key, door, key])[:, None]
+    ended = torch.tensor([[False], [False], [True], [False]])
+    steps = Transitions(before, ended.long(), after, ended, torch.zeros_like(ended))
+    gain = NoveltyGain(RND((3,), seed=0, config=SMALL))
+    first_visit = EpisodicCount((3,), config=EpisodicCountConfig(code="exact", form="first-visit"))
+    paid, gained = Product(gain, first_visit).compute(steps), gain.compute(steps)
+    assert torch.equal(paid, gained * torch.tensor([[1.0], [1.0], [0.0], [1.0]]))
+    assert gained[2] > 0 or gained[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("inner", "trait"),
+    [
+        (lambda: HashCount((3,), seed=0), "depends_on_order"),
+        (lambda: EpisodicCount((3,)), "depends_on_order and is_episodic"),
+        (lambda: ICM((3,), DiscreteActions(2), config=ICMConfig(n_features=4)), "reads_actions"),
+        (lambda: NoveltyGain(RND((3,), config=SMALL)), "reads_actions"),
+    ],
+    ids=["count", "episodic count", "icm", "gain"],
+)
+def test_a_gain_of_what_does_not_score_states_by_themselves_is_refused(inner, trait):
+    with pytest.raises(ValueError, match=f"scores each state by itself, got .* with {trait}: choose acb, rnd"):
+        NoveltyGain(inner())
+
+
+@pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf")])
+def test_a_bad_alpha_is_refused(alpha):
+    with pytest.raises(ValueError, match="alpha must"):
+        NoveltyGainConfig(alpha=alpha)

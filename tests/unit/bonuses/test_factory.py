@@ -21,6 +21,8 @@ from optimist.bonuses import (
     EpisodicCount,
     HashCount,
     InverseDynamics,
+    NoveltyGain,
+    NoveltyGainConfig,
     Product,
     Proximal,
     RNDConfig,
@@ -28,6 +30,7 @@ from optimist.bonuses import (
     Transitions,
     make,
     names,
+    parse,
 )
 from optimist.config import key_values
 from optimist.own import is_own
@@ -133,6 +136,19 @@ def test_a_product_by_name_is_the_product_of_both():
     torch.testing.assert_close(counts, make("acb", **task()).compute(rollout()))
 
 
+def test_a_gain_by_name_is_that_of_the_bonus_inside_and_blanks_do_not_matter():
+    inner = NoveltyGain(make("acb", **task(), ensemble_size=9), config=NoveltyGainConfig(alpha=0.25))
+    made = make(" novelty-gain( acb ) ", **task(), alpha=0.25, ensemble_size=9)
+    assert torch.equal(made.compute(rollout()), inner.compute(rollout()))
+    gain, form = "novelty-gain(acb)", {"episodic-count.form": "first-visit"}
+    assert parse(f"{gain} * episodic-count") == parse("novelty-gain ( acb )*episodic-count") == (gain, "episodic-count")
+    product = make(f"{gain} * episodic-count", **task(), **form, **{f"{gain}.alpha": 0.25, f"{gain}.ensemble_size": 9})
+    assert (product.first.config.alpha, product.first.bonus.config.ensemble_size) == (0.25, 9)
+    assert product.second.config.form == "first-visit"
+    both = make("novelty-gain(acb*rnd)", **task(), **{"acb.ridge": 3.0, "alpha": 1.0})
+    assert isinstance(both.bonus, Product)
+
+
 def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
     arguments = task()
     bonus = make("elliptical", **arguments)
@@ -168,6 +184,14 @@ def test_the_features_of_the_elliptical_bonus_do_not_move_with_the_policy():
         ("acb*e3b", {"rnd.features": 1}, r"'rnd.features' belongs to neither .* write acb.features or e3b.features"),
         ("acb*e3b", {"acb.rigde": 1.0}, "ACBConfig has no setting 'rigde': did you mean 'ridge'?"),
         ("acb*e3b", {"actions": None}, "the bonus 'e3b' needs actions"),
+        ("novelty-gain(acb", {}, "a bonus is one name or a product"),
+        ("novelty-gain)acb(", {}, "no bonus 'novelty-gain.acb.'"),
+        ("novelty-gain()", {}, "a bonus is one name or a product"),
+        ("novelty-gain(abc)", {}, "no bonus 'abc': did you mean 'acb'?"),
+        ("novelty-gian(acb)", {}, "no bonus wraps another by the name 'novelty-gian': did you mean 'novelty-gain'?"),
+        ("novelty-gain(count)", {}, "scores each state by itself"),
+        ("novelty-gain(acb)", {"aplha": 1}, "ACBConfig has no setting 'aplha'"),
+        ("novelty-gain(acb)", {"alpha": -1}, "alpha must"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(name, changes, message):

@@ -14,17 +14,21 @@ from optimist.bonuses.protocol import TRAITS
 T, N = 6, 3
 STATES = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))  # few, so that they are met again
 OWN = [f"own_bonuses:{factory}" for factory in ("episodic", "counting", "lifelong")]
-EVERY = [*BUILDERS, "rnd*episodic-count", "acb*e3b", "count*icm", *OWN, "own_bonuses:lifelong * own_bonuses:episodic"]
+GAINS = ["novelty-gain(acb)", "novelty-gain(rnd)*episodic-count"]
+EVERY = [*BUILDERS, "rnd*episodic-count", "acb*e3b", "count*icm", *GAINS, *OWN]
+EVERY += ["own_bonuses:lifelong * own_bonuses:episodic"]
 EXPECTED = {
     "acb": {"reads_policy"},
     "count": {"depends_on_order"},
     "e3b": {"needs_warm_up", "depends_on_order", "is_episodic"},
     "elliptical": {"reads_policy"},
     "episodic-count": {"depends_on_order", "is_episodic"},
-    "icm": {"needs_warm_up"},
+    "icm": {"needs_warm_up", "reads_actions"},
     "rnd": {"needs_warm_up"},
     "acb*e3b": {"reads_policy", "needs_warm_up", "depends_on_order", "is_episodic"},
-    "count*icm": {"needs_warm_up", "depends_on_order"},
+    "count*icm": {"needs_warm_up", "depends_on_order", "reads_actions"},
+    "novelty-gain(acb)": {"reads_policy", "reads_actions"},
+    "novelty-gain(rnd)*episodic-count": {"needs_warm_up", "depends_on_order", "is_episodic", "reads_actions"},
     "rnd*episodic-count": {"needs_warm_up", "depends_on_order", "is_episodic"},
     "own_bonuses:counting": {"depends_on_order"},
     "own_bonuses:episodic": {"depends_on_order", "is_episodic"},
@@ -114,6 +118,15 @@ def test_only_an_episodic_bonus_asks_where_episodes_end(name):
     bonus.update(rollout(0, ends=0.5))
     endless.update(rollout(0, ends=0.0))
     assert same(bonus.state_dict(), endless.state_dict()) != bonus.is_episodic
+
+
+@every_bonus
+def test_only_what_reads_actions_asks_how_a_state_was_reached(name):
+    bonus = built(name)
+    bonus.update(rollout(0))
+    steps = rollout(1)
+    otherwise = replace(steps, observations=STATES[0].expand_as(steps.observations), actions=1 - steps.actions)
+    assert close(bonus.compute(steps), bonus.compute(otherwise)) != bonus.reads_actions
 
 
 @every_bonus

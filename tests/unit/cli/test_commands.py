@@ -152,6 +152,15 @@ def test_the_help_of_a_bonus_shows_its_settings_and_those_of_every_solver(run):
     assert "(default: 32)" in text  # of DeepSea
 
 
+def test_the_help_of_a_gain_shows_its_own_settings_and_those_of_the_bonus_inside(run):
+    bonus = "novelty-gain(rnd)*episodic-count"
+    code, shown, _ = run("train", "--env", "DeepSea-4", "--bonus", bonus, "--help")
+    assert code == 0
+    text = " ".join(shown.split())
+    for expected in ("alpha = 0.5", "n_features = ", "form = inverse-root", "novelty-gain(rnd).key=value"):
+        assert expected in text
+
+
 def test_a_tree_has_every_field_with_its_meaning():
     lines = "\n".join(tree(TrainConfig, 200))
     for name, meaning in field_docstrings(TrainConfig).items():

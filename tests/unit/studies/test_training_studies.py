@@ -12,7 +12,7 @@ from optimist.studies.atari import atari
 from optimist.studies.registry import STUDIES as STUDIES_AT
 from optimist.studies.registry import find_study
 from optimist.studies.study import Session, carry_out
-from optimist.studies.training import combination_lock, deepsea, frozen_lake, minigrid
+from optimist.studies.training import combination_lock, deepsea, frozen_lake, minigrid, minigrid_hard
 from optimist.studies.training import rows as rows_of
 from optimist.studies.training import verdicts as judging
 from optimist.studies.training.rows import Played
@@ -26,6 +26,7 @@ STUDIES = {
     "frozen-lake": {"runs", "summary", "curves"},
     "combination-lock": {"runs", "summary", "curves"},
     "minigrid": {"runs", "summary", "success_curves", "unique_states_curves"},
+    "minigrid-hard": {"runs", "summary", "curves"},
     "atari": {"runs", "summary", "unique_states_curves", "return_curves"},
     "ablation": {"runs", "ablation", "unique_states_curves"},
 }
@@ -125,6 +126,10 @@ def test_failed_runs_are_in_the_verdicts_and_a_study_without_any_run_is_an_error
     failed = Failed(Job("t", "acb", TrainConfig()), "ValueError: no")
     (verdict,) = rows_of.judge_failures(rows_of.failures([failed]), finished=0)
     assert verdict.measured == "1 of 1 failed; t-acb-seed-0: ValueError: no"
+    several = [Failed(Job("t", "acb", TrainConfig(seed=seed)), "gone") for seed in range(137)]
+    (verdict,) = rows_of.judge_failures(rows_of.failures(several), finished=83)
+    named = "; ".join(f"t-acb-seed-{seed}: gone" for seed in range(3))
+    assert verdict.measured == f"137 of 220 failed; {named}; the others are in failures.csv"
     with pytest.raises(ChildProcessError, match="t-acb-seed-0: ValueError: no"):
         rows_of.played([failed])
 
@@ -237,3 +242,33 @@ def test_the_other_verdicts():
     (verdict,) = atari.judge({"runs": games})
     assert verdict.judgement == "holds"
     assert "4,000 frames, 2e-06 of RND's 2e+09" in verdict.measured
+
+
+def test_hard_levels_are_judged_by_what_is_solved_and_by_whether_the_lifelong_part_adds():
+    product, gain, rival, count = minigrid_hard.LEARNERS[0:3] + minigrid_hard.LEARNERS[4:5]
+    never, solved = (math.nan,) * 5, (1e5, 1.1e5, 1.2e5, 1e5, 9e4)
+    low, high = (0.1, 0.11, 0.12, 0.1, 0.09), (0.8, 0.81, 0.82, 0.8, 0.79)
+    rows = []
+    for level in ("DoorKey-16x16", "MultiRoom-N6"):
+        rows += condition(level, product, solved_at=solved, area=high)
+        rows += condition(level, gain, solved_at=never, area=low)
+        rows += condition(level, rival, solved_at=never, area=high)
+        rows += condition(level, count, solved_at=never, area=(math.nan,) * 5)  # no hundred episodes ended
+    rows += condition("LockedRoom", "none", solved_at=never, area=low)
+    said = judgements(minigrid_hard.judge({"runs": rows}))
+    assert said["DoorKey-16x16: solved with acb*episodic-count"] == "holds"
+    assert said["MultiRoom-N6: solved with acb-noveld"] == "does not hold"
+    assert said["LockedRoom: not solved without a bonus"] == "holds"
+    for words in ("ACB x episodic count learns more", "ACB in NovelD's form learns more"):
+        assert said[f"DoorKey-16x16: {words} than episodic count alone"] == "holds"
+        assert said[f"all levels: {words} than episodic count alone"] == "holds"
+    assert said["all levels: in NovelD's form ACB learns more than RND"] == "does not hold"
+    assert not [claim for claim in said if claim.startswith("LockedRoom: ACB")]  # not played by both
+
+
+def test_the_learners_in_novelds_form_are_gains_at_the_first_visit():
+    task = minigrid_hard.level("DoorKey-16x16", 100)
+    config = task.config("rnd-noveld", 0)
+    assert config.bonus == "novelty-gain(rnd)*episodic-count"
+    assert "episodic-count.form=first-visit" in config.bonus_options
+    assert task.config("none", 0).bonus_options == ()

@@ -58,6 +58,7 @@ class ICM(Bonus):
     """
 
     needs_warm_up = True
+    reads_actions = True
 
     def __init__(
         self, observation_shape: ObservationShape, actions: Actions, *, seed: int = 0, config: ICMConfig | None = None

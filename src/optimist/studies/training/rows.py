@@ -20,6 +20,8 @@ Published = Mapping[tuple[str, str], float]
 POINTS = 60
 """Points of a curve, at most."""
 ALL_RUNS_FINISH = "every run of the study finishes"
+NAMED = 3
+"""Failed runs that a verdict names, at most."""
 RATE, WINDOW = "success_rate", 100
 """A column, and the episodes that must have ended before it counts: it is taken over the last 100."""
 
@@ -58,11 +60,13 @@ def failures(results: Sequence[Result]) -> dict[str, list[Row]]:
 
 
 def judge_failures(tables: Tables, finished: int) -> list[Verdict]:
-    """A verdict that names the runs that failed, if any did; ``finished`` others did not."""
+    """A verdict that names the first runs that failed, if any did; ``finished`` others did not."""
     failed = [f"{row['run']}: {row['error']}" for row in tables.get(FAILURES, ())]
     if not failed:
         return []
-    measured = f"{len(failed)} of {len(failed) + finished} failed; " + "; ".join(failed)
+    measured = "; ".join([f"{len(failed)} of {len(failed) + finished} failed", *failed[:NAMED]])
+    if len(failed) > NAMED:
+        measured += f"; the others are in {FAILURES}.csv"
     return [Verdict(ALL_RUNS_FINISH, measured, "does not hold")]
 
 
