@@ -22,6 +22,7 @@ def test_figure2(tmp_path):
 def test_bandits(tmp_path):
     assert "vw --rnd 32" in smoke("bench_bandits.py", tmp_path)
     assert (tmp_path / "bandits_scaling.png").exists()
+    assert "CPU time in one thread" in (tmp_path / "bandits.md").read_text()
 
 
 def test_startup(tmp_path):
@@ -42,3 +43,8 @@ def test_beta(tmp_path):
 def test_recommender(tmp_path):
     assert "| changing | acb-sgd, decay |" in smoke("bench_recommender.py", tmp_path)
     assert (tmp_path / "recommender.csv").exists()
+
+
+def test_sgd(tmp_path):
+    assert "few non-zeros, sparse  0.01" in smoke("bench_sgd.py", tmp_path)
+    assert len((tmp_path / "sgd.csv").read_text().splitlines()) == 11  # ten problems

@@ -7,8 +7,9 @@
 Policies: ``ACB`` (the paper's Algorithms 1 and 3), ``LinUCB``, ``DiagonalLinUCB``, ``LinTS``, ``LinPHE``,
 ``EnsembleSampling``, ``Greedy``, ``EpsilonGreedy``, and ``Stochastic`` around any of them; all share the methods of
 ``Policy``, and ``load`` reads what ``Policy.save`` wrote. Problems: ``MultiArmed``, ``FixedActions``,
-``ChangingActions``, ``LabeledData``, each with a ``Noise``. ``simulate`` plays a policy on a problem; ``evaluation``
-judges policies by logs, which ``read_data`` reads from files; ``theory`` has the paper's formulas.
+``ChangingActions``, ``DriftingActions``, ``LabeledData``, each with a ``Noise``. ``simulate`` plays a policy on a
+problem; ``evaluation`` judges policies by logs, which ``read_data`` reads from files; ``theory`` has the paper's
+formulas.
 """
 
 from optimist.bandits import evaluation, theory

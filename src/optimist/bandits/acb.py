@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from optimist.bandits.compiled.linear import largest_magnitudes
 from optimist.bandits.compiled.streams import Streams
 from optimist.bandits.ensembles import Ensemble, IncrementalEnsemble, RerandomizedEnsemble, prior_columns
-from optimist.bandits.fading import FadingLeastSquares, exact_least_squares
 from optimist.bandits.learners import Evaluation
 from optimist.bandits.policy import Policy
 from optimist.bandits.probabilities import Chances, by_draws
-from optimist.bandits.regression import ExactLeastSquares, PolyakSGD, Regression, read_columns
-from optimist.bandits.sgd import ADAPTIVE, AdaptiveSGD, Solver, Steps
+from optimist.bandits.regression import (
+    ExactLeastSquares,
+    FadingLeastSquares,
+    Regression,
+    exact_least_squares,
+    read_columns,
+)
+from optimist.bandits.sgd import ADAPTIVE, AdaptiveSGD, PolyakSGD, Solver, Steps
 from optimist.bandits.storage import Arrays
 from optimist.bandits.theory import LAZY_GAMMA
 from optimist.checks import require_choice, require_count, require_number, require_positive

@@ -13,8 +13,13 @@ import numpy as np
 from optimist.bandits.blocks import Factorized, blocks
 from optimist.bandits.compiled.linear import multiply_symmetric, solve_upper
 from optimist.bandits.compiled.streams import Streams, noisy_targets, normals
-from optimist.bandits.fading import FadingLeastSquares, exact_least_squares
-from optimist.bandits.regression import CholeskyFactor, Regression, read_columns
+from optimist.bandits.regression import (
+    CholeskyFactor,
+    FadingLeastSquares,
+    Regression,
+    exact_least_squares,
+    read_columns,
+)
 from optimist.bandits.sgd import AdaptiveSGD
 from optimist.bandits.storage import Arrays
 from optimist.compiling import Floats, Integers

@@ -6,10 +6,9 @@ import numpy as np
 
 from optimist.bandits.compiled.streams import Streams
 from optimist.bandits.ensembles import IncrementalEnsemble
-from optimist.bandits.fading import FadingLeastSquares, exact_least_squares
 from optimist.bandits.learners import Evaluation
 from optimist.bandits.policy import Policy
-from optimist.bandits.regression import ExactLeastSquares
+from optimist.bandits.regression import ExactLeastSquares, FadingLeastSquares, exact_least_squares
 from optimist.bandits.sgd import DIAGONAL, AdaptiveSGD
 from optimist.checks import require_fraction, require_number, require_positive
 from optimist.compiling import Floats, Integers

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from optimist.bandits.compiled.streams import Streams, uniforms
 from optimist.bandits.ensembles import IncrementalEnsemble, PerturbedEnsemble, RerandomizedEnsemble, prior_columns
-from optimist.bandits.fading import exact_least_squares
 from optimist.bandits.learners import Evaluation
 from optimist.bandits.policy import Policy
 from optimist.bandits.probabilities import Chances, by_draws, shared_by_best
+from optimist.bandits.regression import exact_least_squares
 from optimist.bandits.sgd import ADAPTIVE, AdaptiveSGD, Solver
 from optimist.checks import require_choice, require_count, require_number
 from optimist.compiling import Floats, Integers

@@ -1,5 +1,6 @@
-"""Regression without a matrix: descent whose steps are sized by the ensemble itself, on dense or sparse rows.
+"""The regression oracles without a matrix: the paper's averaged SGD, and descent whose steps the ensemble itself sizes.
 
+The second, ``AdaptiveSGD``, is what ``solver="sgd"`` means unless the average is asked for; it takes sparse rows too.
 Letters in shapes are those of ``compiled``.
 """
 
@@ -19,6 +20,43 @@ Solver = Literal["exact", "sgd"]
 """Recursive least squares with a d x d matrix, or descent without one."""
 DENSE_BYTES = 2**26
 """Coefficients that take up to this many bytes are all kept; of larger models, only those that were learned from."""
+
+
+class PolyakSGD:
+    """The paper's: the uniform average of descent iterates, at O(d m) per sample and in memory; no d x d matrix exists.
+
+    The average starts at ``c_0`` with the weight ``ridge``, as the warm-start samples of Algorithm 1 do, and a
+    coordinate is averaged over the samples in which it is not zero: over all of them for dense features (Polyak's
+    average), over an arm's own pulls for one-hot ones.
+    Paper: section 3, "Polyak-averaged SGD updates to each regressor". Deviation: implicit steps by default, which are
+    stable for features of any length; see docs/deviations.md.
+    """
+
+    def __init__(self, initial: Floats, ridge: float, learning_rate: float, is_implicit: bool):
+        self.iterates = initial.copy()
+        self.columns = initial  # the averages
+        self.weights = np.full(initial.shape[:3], ridge, initial.dtype)
+        self.learning_rate = learning_rate
+        self.is_implicit = is_implicit
+
+    @property
+    def arrays(self) -> Arrays:
+        """Iterates, their averages and the weight of each coordinate's average."""
+        return {"iterates": self.iterates, "averages": self.columns, "weights": self.weights}
+
+    def theta(self) -> Floats:
+        """The estimate of the rewards' coefficients, (l, a, d)."""
+        return self.columns[..., 0].copy()
+
+    def condition(self) -> Floats:
+        """There is none to tell: an error that says so."""
+        raise AttributeError("solver='sgd' keeps no covariance, so it has no condition number")
+
+    def update(self, x: Floats, arms: Integers, targets: Floats) -> None:
+        """Adds samples in their order. Shapes: x (l, s, d), arms (l, s), targets (l, s, m)."""
+        descent.averaged_descent(
+            self.iterates, self.columns, self.weights, x, arms, targets, self.learning_rate, self.is_implicit
+        )
 
 
 class Steps(NamedTuple):

@@ -33,6 +33,10 @@ class Exhibit:
     show: Callable[[Tables], Shown]
     figures: tuple[tuple[str, str], ...] = ()
     """Names of figures, and what is seen on them."""
+    script: str = ""
+    """The benchmark that wrote the table, by the name of its file without ``bench_``."""
+    title: str = ""
+    """What heads the exhibit; the benchmark or the folder if there is none."""
     claims: str = ""
     """A regular expression: the claims that belong to the question. That all runs finish is told elsewhere."""
 
@@ -89,7 +93,7 @@ def ensemble_sizes(tables: Tables) -> Shown:
 
 def policies(tables: Tables) -> Shown:
     """Regret by policy on every problem."""
-    rows = [row for name in ("published", "changing", "labeled") for row in tables.get(name, ())]
+    rows = [row for name in ("published", "changing", "drifting", "labeled") for row in tables.get(name, ())]
     places = list(dict.fromkeys((row["problem"], row["d"]) for row in rows))
     cells: dict[str, dict[tuple[str, int], str]] = {}
     for row in rows:
@@ -152,7 +156,8 @@ def columns(table: str, heads: Mapping[str, str]) -> Callable[[Tables], Shown]:
     """Shows some columns of ``table``, under other heads."""
 
     def show(tables: Tables) -> Shown:
-        rows = [[value if isinstance(value := r[n], str) else number(value) for n in heads] for r in tables[table]]
+        found = tables.get(table, ())
+        rows = [[value if isinstance(value := row[n], str) else number(value) for n in heads] for row in found]
         return tuple(heads.values()), rows
 
     return show
@@ -166,6 +171,18 @@ SOLVED = by_learner("summary", solved_cell, measure="solved_at")
 
 BANDITS = {"d": "d", "contestant": "contestant", "milliseconds": "ms per round", "times_faster": "times"}
 BANDITS |= {"than": "as fast as"}
+SPARSE = {"d": "d", "nonzeros": "non-zeros", "contestant": "contestant", "milliseconds": "ms per round"}
+SPARSE |= {"times_acb_sgd": "times ACB sgd"}
+BATCH = {"rows": "rows", "d": "d", "what": "learner", "CPU ms": "CPU ms", "ratio": "times the normal equations"}
+STARTUP = {"policy": "policy", "compiled code": "compiled code", "stage": "stage", "wall_seconds": "wall seconds"}
+STARTUP |= {"cpu_seconds": "CPU seconds"}
+SERVICE = {name: name for name in ("what", "decisions per second", "median ms", "p99 ms")}
+SERVICE |= {"service CPU ms per decision": "CPU ms of the service per decision"}
+SGD = {"problem": "problem", "exact": "exact", "sgd": "sgd", "ratio": "ratio", "error": "±", "trials": "trials"}
+SGD_BONUS = {"rows": "rows", "ridge": "ridge", "median": "median", "q10": "10 % quantile", "q90": "90 % quantile"}
+RECOMMENDER = {"problem": "problem", "policy": "policy", "regret": "regret, clicks", "se": "±", "seeds": "seeds"}
+BETA = {"policy": "policy", "beta_over_noise": "beta / noise", "mean": "regret", "se": "±", "q95": "95 % quantile"}
+BETA |= {"locked_in": "share locked in"}
 TRAINING = {"task": "task", "variant": "variant", "steps_per_second": "steps per second"}
 TRAINING |= {"ratio": "times the first of its task"}
 CAMPAIGN = {"environment": "environment", "bonus": "bonus", "SIGKILL": "SIGKILL", "SIGTERM": "SIGTERM"}
@@ -237,6 +254,28 @@ QUESTIONS = (
         ),
     ),
     Question(
+        "How near does descent without a matrix come to the exact solver of a bandit?",
+        (
+            Exhibit("benchmarks", columns("sgd", SGD), script="sgd", title="regret"),
+            Exhibit("benchmarks", columns("sgd_bonus", SGD_BONUS), script="sgd", title="bonus over the exact one"),
+        ),
+    ),
+    Question(
+        "How does it compare with Vowpal Wabbit on hashed features?",
+        (Exhibit("benchmarks", columns("recommender", RECOMMENDER), script="recommender"),),
+    ),
+    Question(
+        "How is beta to be chosen?",
+        (
+            Exhibit(
+                "benchmarks",
+                columns("beta", BETA),
+                (("beta", "regret and the share of trials locked in on a wrong action, against beta"),),
+                script="beta",
+            ),
+        ),
+    ),
+    Question(
         "How closely does ACB follow the exact bonus?",
         (Exhibit("fidelity", fidelity, (("fidelity_own_ridge", "rank correlation of every solver"),)),),
     ),
@@ -244,10 +283,19 @@ QUESTIONS = (
         "How fast is it?",
         (
             Exhibit(
-                "benchmarks", columns("bandits", BANDITS), (("bandits_scaling", "time of a round against d and M"),)
+                "benchmarks",
+                columns("bandits", BANDITS),
+                (("bandits_scaling", "time of a round against d and M"),),
+                script="bandits",
             ),
-            Exhibit("benchmarks", columns("training", TRAINING)),
-            Exhibit("benchmarks", columns("adapters", ADAPTERS)),
+            Exhibit(
+                "benchmarks", columns("bandits_sparse", SPARSE), script="bandits", title="bandits, hashed features"
+            ),
+            Exhibit("benchmarks", columns("bandits_batch", BATCH), script="bandits", title="bandits, a warm start"),
+            Exhibit("benchmarks", columns("startup", STARTUP), script="startup"),
+            Exhibit("benchmarks", columns("service", SERVICE), script="service"),
+            Exhibit("benchmarks", columns("training", TRAINING), script="training"),
+            Exhibit("benchmarks", columns("adapters", ADAPTERS), script="adapters"),
         ),
     ),
     Question("What does a run survive?", (Exhibit("campaign", columns("campaign", CAMPAIGN)),)),
@@ -280,13 +328,20 @@ bonus and the SGD of bandits have changed between 0.1.0 and 0.2.0 (see the [chan
 
 
 def exhibited(folder: Path, exhibit: Exhibit) -> Iterator[str]:
-    """The lines of one exhibit; none if its folder is missing."""
+    """The lines of one exhibit; none if its folder is missing, or the table of its benchmark."""
     place = folder / exhibit.folder
     if not place.is_dir():
         return
     tables = read_tables(place)
-    yield f"### {exhibit.folder}"
+    if exhibit.script and not exhibit.show(tables)[1]:
+        return
+    yield f"### {exhibit.title or exhibit.script or exhibit.folder}"
     yield ""
+    if exhibit.script:
+        conditions = f"{exhibit.folder}/{exhibit.script}.md"
+        told = f"; [conditions]({conditions})" if (folder / conditions).is_file() else ""
+        yield f"`python benchmarks/bench_{exhibit.script}.py`{told}."
+        yield ""
     study = read_study(place) if (place / f"{VERDICTS}.csv").is_file() else None
     if study is not None:
         yield f"{facts(study)}."

@@ -10,7 +10,8 @@ from optimist.bandits import ACB, FixedActions, MultiArmed, simulate
 from optimist.bandits.acb import LazyEnsemble
 from optimist.bandits.compiled.streams import normals
 from optimist.bandits.ensembles import RerandomizedEnsemble
-from optimist.bandits.regression import ExactLeastSquares, PolyakSGD
+from optimist.bandits.regression import ExactLeastSquares
+from optimist.bandits.sgd import PolyakSGD
 
 
 def literal_ensemble(x, y, warm_targets, ridge):

@@ -7,13 +7,8 @@ from hypothesis import strategies as st
 
 from optimist.bandits.compiled import linear
 from optimist.bandits.compiled.streams import make_streams
-from optimist.bandits.regression import (
-    CholeskyFactor,
-    ExactLeastSquares,
-    PolyakSGD,
-    read_columns,
-)
-from optimist.bandits.sgd import DIAGONAL, AdaptiveSGD
+from optimist.bandits.regression import CholeskyFactor, ExactLeastSquares, read_columns
+from optimist.bandits.sgd import DIAGONAL, AdaptiveSGD, PolyakSGD
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 6), st.integers(1, 4), st.integers(1, 12))
 

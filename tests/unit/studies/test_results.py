@@ -93,3 +93,14 @@ def test_a_folder_without_studies_is_an_error_and_nothing_is_written(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no study in .*: a study's folder has a verdicts\.csv"):
         run_results(ResultsCommand(tmp_path), screen())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_benchmark_is_shown_with_its_command_and_conditions_and_left_out_without_its_table(tmp_path):
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    shutil.copy(RESULTS / "benchmarks/recommender.csv", folder)
+    shutil.copy(RESULTS / "benchmarks/recommender.md", folder)
+    text = page(tmp_path)
+    assert "`python benchmarks/bench_recommender.py`; [conditions](benchmarks/recommender.md)." in text
+    assert "| steady | vw --squarecb |" in text
+    assert "bench_startup" not in text

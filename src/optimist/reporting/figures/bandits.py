@@ -15,9 +15,9 @@ from optimist.reporting.tables import Row, is_number
 
 PANEL_TITLES = {"exact": "exact least squares", "sgd": "SGD, Polyak averaging"}
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "ACB": ("acb", "acb-rms", "acb-lazy", "acb-rerandomized", "acb-sgd"),
-    "LinUCB": ("linucb", "linucb-theory", "diagonal-linucb"),
-    "posterior and perturbation": ("lints", "linphe", "ensemble-sampling"),
+    "ACB": ("acb", "acb-rms", "acb-lazy", "acb-rerandomized", "acb-sgd", "acb-decay", "acb-sgd-decay"),
+    "LinUCB": ("linucb", "linucb-theory", "diagonal-linucb", "linucb-decay"),
+    "posterior and perturbation": ("lints", "linphe", "ensemble-sampling", "lints-decay"),
     "greedy": ("greedy", "epsilon-greedy"),
 }
 """Policies that are kin have one color and a panel."""
@@ -263,11 +263,10 @@ def draw_beta(rows: Sequence[Row], title: str, path: Path) -> None:
         for name in names:
             mine, look = [row for row in rows if row["policy"] == name], looks[name]
             betas = np.array([row["beta_over_noise"] for row in mine])
-            draw_errors(left, betas, mine, f"{look.marker}-", look.light, name)
-            left.plot(betas, [row["q95"] for row in mine], color=look.light, linewidth=0.6)
-            right.plot(
-                betas, [100 * row["locked_in"] for row in mine], f"{look.marker}-", color=look.light, markersize=4
-            )
+            drawn = f"{look.marker}{look.line}"
+            draw_errors(left, betas, mine, drawn, look.light, name)
+            left.plot(betas, [row["q95"] for row in mine], look.line, color=look.light, linewidth=0.6)
+            right.plot(betas, [100 * row["locked_in"] for row in mine], drawn, color=look.light, markersize=4)
         left.set(xscale="log", yscale="log", xlabel="beta / noise", ylabel="regret at the horizon")
         left.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         right.set(xscale="log", xlabel="beta / noise", ylabel="trials locked in, %")
