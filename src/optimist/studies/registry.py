@@ -21,6 +21,7 @@ STUDIES = {
     "linear-bandits": "bandits.linear_bandits",
     "fidelity": "fidelity.fidelity",
     "classic": "training.classic",
+    "mixing": "training.mixing",
     "deepsea": "training.deepsea",
     "frozen-lake": "training.frozen_lake",
     "combination-lock": "training.combination_lock",

@@ -193,7 +193,10 @@ ADAPTERS = {"host": "host", "case": "case", "ratio": "seconds with the bonus ove
 QUESTIONS = (
     Question(
         "Does it help on tasks nobody tuned, and harm nowhere?",
-        (Exhibit("classic", SOLVED, (("success", "success rate along the steps, one setting for all tasks"),)),),
+        (
+            Exhibit("classic", SOLVED, (("success", "success rate along the steps, one setting for all tasks"),)),
+            Exhibit("mixing", SOLVED, (("success", "success rate along the steps, parts of the mix taken back"),)),
+        ),
     ),
     Question(
         "Does ACB visit more states than other bonuses?",

@@ -20,7 +20,7 @@ What needs PyTorch is imported when it is first asked for: configurations can be
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from optimist.training.config import Signal, TrainConfig
+from optimist.training.config import Balance, Signal, TrainConfig
 from optimist.training.presets import ATARI, DEEP_SEA, GRID, VECTOR, defaults_for, train_command
 from optimist.training.runs.callbacks import Moment, Outcome
 from optimist.training.runs.metrics_log import read_metrics
@@ -39,6 +39,7 @@ __all__ = [
     "DEEP_SEA",
     "GRID",
     "VECTOR",
+    "Balance",
     "Environments",
     "Game",
     "GymnasiumVector",

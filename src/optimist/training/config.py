@@ -31,6 +31,24 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class Balance:
+    """The numbers of ``mixing="balanced"``. Ours, found on tuning seeds (docs/experiment_log.md, sessions 9 and 10)."""
+
+    costs_alone: float = 0.1
+    """Weight of a task that has brought no good news; 1: costs count in full from the first one on."""
+    bonus_beside_costs: float = 0.3
+    """What the bonus wanes to while there are no good news."""
+    bonus_beside_gains: float = 0.1
+    """Weight of the bonus once a reward above 0 was met."""
+    bonus_beside_progress: float = 0.5
+    """What is left of the bonus while the returns rise from rollout to rollout."""
+    bonus_when_solved: float = 0.02
+    """What is left of the bonus when no episode falls short of the best; 1: it does not matter how many do."""
+    hardest_push: float = 10.0
+    """Times the weight of the entropy for a policy that is certain of its way and still falls short; 1: no push."""
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """A run of PPO with an exploration bonus. Defaults: Burda et al. 2018 (RND), table 5, unless a line says else."""
 
@@ -56,6 +74,8 @@ class TrainConfig:
     """The bonus. Weight 0 is plain PPO."""
     mixing: MixingName = "rnd"
     """How task and bonus are weighed: rnd, as RND does, or balanced, each in a unit of its own (see `Mixing`). Ours."""
+    balance: Balance = Balance()
+    """The numbers of the mixing "balanced". Ours."""
     clip_rewards: bool = True
     """Whether extrinsic rewards are clipped to -1 .. 1 for training; the raw score is reported."""
     n_envs: int = 128
@@ -129,6 +149,10 @@ class TrainConfig:
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
         require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")
         require_positive_fields(self, "learning_rate", "clip", "checkpoint_minutes")
+        shares = {name: value for name, value in vars(self.balance).items() if name != "hardest_push"}
+        for name, value in shares.items():
+            require_number(f"balance.{name}", value, least=0, most=1)
+        require_number("balance.hardest_push", self.balance.hardest_push, least=1)
         for name, signal in (("extrinsic", self.extrinsic), ("intrinsic", self.intrinsic)):
             require_number(f"{name}.weight", signal.weight, least=0)
             require_number(f"{name}.discount", signal.discount, least=0, most=1)

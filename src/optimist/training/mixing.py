@@ -13,16 +13,10 @@ from optimist.training.config import TrainConfig
 MEMORY = 10  # rollouts that the scale of the bonus remembers, and after which its unit is fixed
 LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as this much at least
 SMALLEST_UNIT = 0.2  # of the largest return: what returns that include gains are divided by at least
-COSTS_ALONE = 0.1  # the weight of a task that has brought no good news
 FIRST = 20  # episodes that news are measured against
 NEAR_BEST = 0.2  # of the way back from the best return to the first ones: an episode above it did not fall short
 FEW = 50  # episodes: the share that fell short is of at least so many
-BESIDE_COSTS = 0.3  # what the bonus wanes to while there are no good news
-LEAST_WEIGHT = 0.02  # of the bonus, however few episodes fall short
-BESIDE_GAINS = 0.1  # the weight of the bonus once a reward above 0 was met
-BESIDE_PROGRESS = 0.5  # what is left of the bonus while the returns rise from rollout to rollout
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
-HARDEST_PUSH = 10.0  # times the weight of the entropy
 
 
 class Mixing:
@@ -107,21 +101,21 @@ class Mixing:
 
         ``deviation`` is the unit of the extrinsic value head, ``returns`` those of the last episodes.
         """
-        config = self._config
+        config, balance = self._config, self._config.balance
         task, bonus = config.extrinsic.weight * self.has_task, config.intrinsic.weight * config.explores
         if not self._is_plain:
             self._hear(returns)
             waned = min(1.0, self._deviation / self._unit) if self._unit else 1.0
-            wanted = waned * self._share_short * (1 - (1 - BESIDE_PROGRESS) * rising(self._means))
+            wanted = waned * self._share_short * (1 - (1 - balance.bonus_beside_progress) * rising(self._means))
             if self._has_gains:
                 task /= max(deviation, SMALLEST_UNIT * self.largest)
-                bonus *= wanted * BESIDE_GAINS
+                bonus *= wanted * balance.bonus_beside_gains
             elif self._has_news:
                 task /= self.largest
                 bonus *= wanted
             elif self.has_task:
-                task *= COSTS_ALONE / self.largest
-                bonus *= max(waned, BESIDE_COSTS)
+                task *= balance.costs_alone / self.largest
+                bonus *= max(waned, balance.bonus_beside_costs)
         return torch.tensor([task, bonus])
 
     def _hear(self, returns: Sequence[float]) -> None:
@@ -137,7 +131,7 @@ class Mixing:
         if self._has_news:
             enough = self._best - NEAR_BEST * (self._best - sum(self._first) / FIRST)
             near = sum(one >= enough for one in returns) if self._best > worst else 0
-            self._share_short = max(LEAST_WEIGHT, 1 - near / max(len(returns), FEW))
+            self._share_short = max(self._config.balance.bonus_when_solved, 1 - near / max(len(returns), FEW))
 
     def entropy_weight(self) -> float:
         """The weight of the policy's entropy: more of it where a policy sets before it has found what it looks for.
@@ -148,7 +142,7 @@ class Mixing:
         first, last = self._entropies
         if self._is_plain or not self._config.explores or first <= 0 or last >= LOW_ENTROPY * first:
             return self._config.entropy_weight
-        push = min(HARDEST_PUSH, LOW_ENTROPY * first / max(last, 1e-9))
+        push = min(self._config.balance.hardest_push, LOW_ENTROPY * first / max(last, 1e-9))
         return self._config.entropy_weight * (1 + self._share_short * (push - 1))
 
     def remember_entropy(self, entropy: float) -> None:

@@ -22,6 +22,7 @@ from optimist.training.config import TrainConfig
 
 STUDIES = {
     "classic": {"runs", "summary", "curves"},
+    "mixing": {"runs", "summary", "curves"},
     "deepsea": {"runs", "summary", "solved", "unique_states_curves", "success_curves"},
     "frozen-lake": {"runs", "summary", "curves"},
     "combination-lock": {"runs", "summary", "curves"},

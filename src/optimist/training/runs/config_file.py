@@ -8,9 +8,11 @@ from typing import Any
 
 import optimist
 from optimist.files import write_text
-from optimist.training.config import Signal, TrainConfig
+from optimist.training.config import Balance, Signal, TrainConfig
 
 CONFIG = "config.json"
+PARTS: Mapping[str, type] = {"extrinsic": Signal, "intrinsic": Signal, "balance": Balance}
+"""The nested configurations, by their field."""
 FORMER_FIELDS = {"environments", "intrinsic_memory", *(f"{signal}_{field.name}" for signal in ("extrinsic", "intrinsic")
                                                      for field in fields(Signal))}  # fmt: skip
 """What only configurations of Optimist 0.1.0 have."""
@@ -46,10 +48,10 @@ def read_config(folder: Path) -> TrainConfig:
 
 
 def config_of(stored: Mapping[str, Any]) -> TrainConfig:
-    """The configuration that JSON has kept: lists are tuples, objects are signals; all entries, and no others."""
+    """The configuration that JSON has kept: lists are tuples, objects are `PARTS`; all entries, and no others."""
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
-    signals = {name: Signal(**_exactly(Signal, values[name])) for name in ("extrinsic", "intrinsic") if name in values}
-    return TrainConfig(**_exactly(TrainConfig, values | signals))
+    parts = {name: kind(**_exactly(kind, values[name])) for name, kind in PARTS.items() if name in values}
+    return TrainConfig(**_exactly(TrainConfig, values | parts))
 
 
 def _exactly(kind: type, values: Any) -> dict[str, Any]:
