@@ -48,7 +48,7 @@ SCALES = {
 
 
 def judge(tables: Tables) -> list[Verdict]:
-    """For each part and task: whether ACB does worse without it. It does if it solves fewer seeds, or is clearly slower."""
+    """For each part and task: whether ACB without it solves fewer seeds, or is clearly slower."""
     rows = tables["runs"]
     result: list[Verdict] = []
     for name, learner in conditions(rows):
