@@ -11,7 +11,7 @@ def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None):
     return Game(
         observations=np.zeros(steps, np.int64) if observations is None else np.asarray(observations),
         actions=np.arange(steps) % 3,
-        bonuses=np.asarray(bonuses, np.float64),
+        curve=np.asarray(bonuses, np.float64),
         rewards=np.zeros(steps) if rewards is None else np.asarray(rewards, np.float64),
         terminated=np.isin(np.arange(steps), ends),
         truncated=np.isin(np.arange(steps), truncated),

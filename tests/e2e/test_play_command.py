@@ -53,6 +53,21 @@ def test_play_writes_a_strip_a_video_a_page_and_a_table_and_tells_the_drop(run, 
 def test_play_refuses_what_it_cannot_show(tmp_path):
     assert "there is no run in" in optimist("play", tmp_path / "nowhere", code=1)
     assert not (tmp_path / "nowhere").exists()
-    train(replace(SEA, bonus="none"), tmp_path / "plain")
-    assert "trained without a bonus" in optimist("play", tmp_path / "plain", code=2)
-    assert not (tmp_path / "plain" / "play").exists()
+
+
+def test_a_run_without_a_bonus_is_watched_too_with_the_value_of_every_step(tmp_path):
+    run = tmp_path / "plain"
+    train(replace(SEA, bonus="none"), run)
+    printed = optimist("play", run, "--steps", 20)
+    assert {path.name for path in (run / "play").iterdir()} == {
+        "film_strip.png", "play.mp4", "player.html", "value.csv", "map.png",
+    }  # fmt: skip
+    assert "bonus" not in printed
+    with (run / "play" / "value.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 20
+    assert all(float(row["value"]) == 0 for row in rows if row["terminated"] == "1")
+    assert len({row["value"] for row in rows}) > 2
+    page = (run / "play" / "player.html").read_text()
+    assert '"shows": "value"' in page
+    assert '"judgement": ""' in page

@@ -78,7 +78,7 @@ def test_fields_and_files_exist():
     names = set(leaves(TrainConfig()))
     assert (
         set(re.findall(r"^\*\*`(\w+)`\*\*", TEXT, re.M))
-        == {"mixing", "normalize_observations", "value_scale_rate"}
+        == {"mixing", "normalize_observations", "value_scale_rate", "learning_rate_schedule", "target_kl"}
         <= names
     )
     assert {"checkpoint_every", "unique_states_limit", "threads"} <= names & set(re.findall(r"`(\w+)`", TEXT))

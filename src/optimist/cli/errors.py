@@ -32,6 +32,7 @@ EXTRAS = {
     "pyarrow": "parquet",
     "stable_baselines3": "sb3",
     "torchrl": "torchrl",
+    "wandb": "wandb",
     **dict.fromkeys(("torch", "gymnasium", "envpool", "minigrid", "safetensors", "tensorboard"), "rl"),
     **dict.fromkeys(
         ("tyro", "rich", "matplotlib", "sklearn", "threadpoolctl", "plotly", "PIL", "imageio_ffmpeg"), "cli"

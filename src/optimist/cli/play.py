@@ -1,4 +1,4 @@
-"""``optimist play``: the bonus along a game of a trained agent."""
+"""``optimist play``: the bonus, or the value, along a game of a trained agent."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,10 @@ from optimist.cli.outputs import output_folder, require_folder
 
 @dataclass(frozen=True)
 class PlayCommand:
-    """Watch a trained agent: a film strip, a video and a page to scrub through, with the bonus of every step."""
+    """Watch a trained agent: a film strip, a video and a page to scrub through, with the bonus of every step.
+
+    Of a run without a bonus they show the value instead: what its critic expects of the task from each step on.
+    """
 
     folder: Annotated[Path, tyro.conf.Positional]
     """The folder of a run that `optimist train` made."""
@@ -54,6 +57,7 @@ def run_play(command: PlayCommand, screen: Console) -> None:
         status.update("drawing")
         with output_folder(out, may_overwrite=True) as folder:
             drop = write_play(played, folder, title=command.folder.resolve().name)
-    print_line(screen, f"the bonus at the end of an episode: {drop}")
-    print_line(screen, f"that it drops there: {drop.judgement}")
+    if drop is not None:
+        print_line(screen, f"the bonus at the end of an episode: {drop}")
+        print_line(screen, f"that it drops there: {drop.judgement}")
     print_paths(screen, folder)

@@ -16,6 +16,8 @@ from optimist.config import key_values
 TrunkName = Literal["auto", "atari", "image", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
 MixingName = Literal["rnd", "balanced"]
+ScheduleName = Literal["constant", "linear", "cosine"]
+LoggerName = Literal["tensorboard", "wandb"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ class TrainConfig:
     """Whether the policy stays as it was drawn: nothing updates it. The bonus is still computed and trained."""
     learning_rate: float = 1e-4
     """Adam's step size."""
+    learning_rate_schedule: ScheduleName = "constant"
+    """How it goes on: constant, or linear or cosine down to 0 at total_steps. Ours."""
+    target_kl: float = 0.0
+    """The passes over a rollout end at the first minibatch on which the policy is farther than this from the one that
+    played; 0: never. Ours."""
     clip: float = 0.1
     """The range of PPO's probability ratio."""
     gae_lambda: float = 0.95
@@ -130,6 +137,8 @@ class TrainConfig:
     so many again to bring them back to where they were. Ours."""
     unique_states_limit: int = 512 * 2**20
     """Bytes beyond which the number of unique states is estimated. Ours."""
+    loggers: tuple[LoggerName, ...] = ("tensorboard",)
+    """Where metrics are written besides metrics.csv: tensorboard, wandb (Weights & Biases, extra wandb). Ours."""
     device: str = "auto"
     """auto, cpu, cuda, mps. Runs repeat bit by bit on the CPU."""
     threads: int = 0
@@ -142,10 +151,13 @@ class TrainConfig:
             require_choice("network", self.network, (*get_args(TrunkName), "package.module:factory"))
         require_choice("activation", self.activation, Activation)
         require_choice("mixing", self.mixing, MixingName)
+        require_choice("learning_rate_schedule", self.learning_rate_schedule, ScheduleName)
+        for logger in self.loggers:
+            require_choice("loggers", logger, LoggerName)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
         require_counts(self, "frame_stack", "restart_every", "eval_episodes")
         require_counts(self, "warm_up_steps", "threads", "unique_states_limit", "eval_every", least=0)
-        require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", least=0)
+        require_fields(self, "max_gradient_norm", "entropy_weight", "value_weight", "target_kl", least=0)
         require_fields(self, "gae_lambda", "value_scale_rate", least=0, most=1)
         require_fields(self, "stop_at_success", least=0, most=1, why="it is a share of episodes")
         require_positive_fields(self, "learning_rate", "clip", "checkpoint_minutes")

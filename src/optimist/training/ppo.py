@@ -35,6 +35,7 @@ from optimist.training.rollout import NotFinite, Rollout, collect, random_play
 from optimist.training.runs.episodes import Episodes
 from optimist.training.runs.recording import NotRepeated, Recorded
 from optimist.training.runs.timer import Timer
+from optimist.training.schedules import learning_rate, set_learning_rate
 from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
 
@@ -317,8 +318,10 @@ class Trainer:
             rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate], device=self.device)
             least = torch.tensor([self.mixing.least_deviation, 0.0], device=self.device)
             track_returns(self.agent, batch.returns.to(self.device), rate, least)
+        step_size = learning_rate(config, self.step)
+        set_learning_rate(self.optimizer, step_size)
         try:
-            return update_agent(
+            losses = update_agent(
                 self.agent,
                 self.optimizer,
                 batch,
@@ -334,6 +337,7 @@ class Trainer:
                 f"{problem} in the update after step {self.step + config.rollout_steps:,}: "
                 "lower the learning rate; the run can be resumed from its last checkpoint"
             ) from None
+        return losses | {"learning_rate": step_size}
 
     def _on_bonus_device(self, transitions: Transitions) -> Transitions:
         """The transitions where the bonus reads them: beside the policy if it is a feature of it, else on the CPU."""
@@ -365,7 +369,8 @@ def update_agent(
     generator: torch.Generator,
     check: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
-    """The mean `MEASURES` over all steps of Adam on a rollout: ``epochs`` passes of ``minibatches`` each.
+    """The mean `MEASURES` over the minibatches of a rollout, ``epochs`` passes of ``minibatches`` each, and how many
+    ``updates``, steps of Adam, there were: fewer where the policy is ``target_kl`` away from the one that played.
 
     ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
     ``check`` is called before every step of Adam.
@@ -378,20 +383,28 @@ def update_agent(
     device = agent.values.weight.device
     trained = torch.tensor(heads, dtype=torch.float32, device=device)
     measured: list[Tensor] = []
-    for _ in range(1 if config.untrained else config.epochs):
-        order = torch.randperm(len(batch), generator=generator)
-        for index in order.tensor_split(config.minibatches):
-            check()
-            loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained, entropy_weight)
-            measured.append(measures)
-            if config.untrained:
-                continue
-            optimizer.zero_grad()
-            loss.backward()
-            if config.max_gradient_norm:
-                nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
-            optimizer.step()
+    updates = 0
+    for index in minibatches(len(batch), config, generator=generator):
+        check()
+        loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained, entropy_weight)
+        measured.append(measures)
+        if config.untrained:
+            continue
+        if config.target_kl and measures[MEASURES.index("kl")] > config.target_kl:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        if config.max_gradient_norm:
+            nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
+        optimizer.step()
+        updates += 1
     sums = sum(measured, start=torch.zeros(len(MEASURES), device=device))
     if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
         raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
-    return dict(zip(MEASURES, (sums / len(measured)).tolist(), strict=True))
+    return dict(zip(MEASURES, (sums / len(measured)).tolist(), strict=True)) | {"updates": float(updates)}
+
+
+def minibatches(size: int, config: TrainConfig, *, generator: torch.Generator) -> Iterator[Tensor]:
+    """The rows of every minibatch: each pass divides all ``size`` rows anew."""
+    for _ in range(1 if config.untrained else config.epochs):
+        yield from torch.randperm(size, generator=generator).tensor_split(config.minibatches)

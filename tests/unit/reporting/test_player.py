@@ -39,7 +39,8 @@ def test_the_page_holds_the_game_and_texts_of_others_as_data(tmp_path):
     assert data["title"] == WICKED
     assert data["judgement"] == "holds"
     assert data["ends"] == [24, 49, 74, 99, 124]
-    assert data["bonuses"] == pytest.approx(game.bonuses, rel=1e-5)
+    assert data["shows"] == "bonus"
+    assert data["curve"] == pytest.approx(game.bonuses, rel=1e-5)
     assert set(data["peaks"]) <= set(data["ends"])
     frames = [Image.open(io.BytesIO(base64.b64decode(sheet.partition(",")[2]))) for sheet in data["sheets"]]
     assert len(frames) == 2

@@ -24,12 +24,12 @@ def draw_film_strip(game: Game, pictures: Pictures, title: str, path: Path, *, b
 
     Dotted lines are ends of episodes. Paper: Figure 1.
     """
-    chosen = moments(game.bonuses, pictures, most=FRAMES)
+    chosen = moments(game.curve, pictures, most=FRAMES)
     above, below = split_rows(chosen)
     ends = len(game.ends)
     caption = (
-        f"{title}. The bonus of every step of one game, {len(game):,} steps with {ends} end{'s' * (ends != 1)} of "
-        "episodes (dotted), and what was seen at its most prominent peaks and drops, no picture twice."
+        f"{title}. The {game.shows} of every step of one game, {len(game):,} steps with {ends} end{'s' * (ends != 1)} "
+        "of episodes (dotted), and what was seen at its most prominent peaks and drops, no picture twice."
     )
     with sheet(path, 6.6 if below else 4.6, caption=caption, kind=FILM) as figure:
         columns = max(1, len(above), len(below))
@@ -42,7 +42,7 @@ def draw_film_strip(game: Game, pictures: Pictures, title: str, path: Path, *, b
                 frame = figure.add_subplot(grid[row, k])
                 color = COLORS[moment.kind]
                 draw_frame(frame, pictures[moment.step], f"step {moment.step:,}", color)
-                tie(figure, frame, curve, (moment.step, float(game.bonuses[moment.step])), color, is_above=row == 0)
+                tie(figure, frame, curve, (moment.step, float(game.curve[moment.step])), color, is_above=row == 0)
         for kind in dict.fromkeys(moment.kind for moment in chosen):
             curve.plot([], [], "o", color=COLORS[kind], markersize=5, label=NAMES[kind])
         curve.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=8.5, borderaxespad=0)
@@ -57,8 +57,8 @@ def draw_curve(axes: Axes, game: Game, color: str) -> None:
     """The bonus of every step, with a dotted line after every end of an episode."""
     for k, t in enumerate(game.ends):
         axes.axvline(t + 0.5, color=END, linestyle=":", linewidth=1.0, label="" if k else "end of an episode")
-    axes.plot(np.arange(len(game)), game.bonuses, color=color, linewidth=1.2)
-    axes.set(xlabel="step", ylabel="bonus", xlim=(0, max(1, len(game) - 1)))
+    axes.plot(np.arange(len(game)), game.curve, color=color, linewidth=1.2)
+    axes.set(xlabel="step", ylabel=game.shows, xlim=(0, max(1, len(game) - 1)))
     axes.grid(alpha=0.12)
 
 

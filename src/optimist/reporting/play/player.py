@@ -27,19 +27,23 @@ PER_SHEET = COLUMNS * COLUMNS
 
 
 def write_player(
-    game: Game, pictures: Pictures, drop: Drop, *, title: str, subtitle: str, path: Path, bonus: str = "acb"
+    game: Game, pictures: Pictures, drop: Drop | None, *, title: str, subtitle: str, path: Path, bonus: str = "acb"
 ) -> None:
-    """The page, about 5 MB of which is Plotly. Texts are shown as they are, whatever they hold."""
+    """The page, about 5 MB of which is Plotly. Texts are shown as they are, whatever they hold.
+
+    Without a ``drop`` nothing is said about the ends of episodes.
+    """
     data = {
         "title": title,
         "subtitle": subtitle,
-        "bonuses": rounded(game.bonuses),
+        "shows": game.shows,
+        "curve": rounded(game.curve),
         "rewards": rounded(game.rewards),
         "actions": [action_text(action) for action in game.actions],
         "ends": game.ends.tolist(),
-        "peaks": peaks(game.bonuses, most=MOST_PEAKS).tolist(),
-        "judgement": drop.judgement,
-        "drop": f"{str(drop)[0].upper()}{str(drop)[1:]}.",
+        "peaks": peaks(game.curve, most=MOST_PEAKS).tolist(),
+        "judgement": "" if drop is None else drop.judgement,
+        "drop": "" if drop is None else f"{str(drop)[0].upper()}{str(drop)[1:]}.",
         "how": f"Means of the last {WINDOW} steps of an episode and the first {WINDOW} of the next, in every game "
         "played; ± the standard error over ends.",
         "frames_per_second": FRAMES_PER_SECOND,

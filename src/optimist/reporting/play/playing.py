@@ -12,13 +12,17 @@ from optimist.reporting.tables import Row, write_csv
 from optimist.training.playback import Playback
 
 
-def write_play(playback: Playback, folder: Path, *, title: str) -> Drop:
+def write_play(playback: Playback, folder: Path, *, title: str) -> Drop | None:
     """The drop of the bonus at the ends of episodes, after ``film_strip.png``, ``play.mp4``, ``player.html`` of the
-    first game and ``bonus.csv`` of all are written to ``folder``; of a grid also ``map.png``, of its training."""
-    game, drop = playback.games[0], drop_at_ends(playback.games)
+    first game and ``bonus.csv`` of all are written to ``folder``; of a grid also ``map.png``, of its training.
+
+    A run without a bonus has no drop, and ``value.csv`` in its place.
+    """
+    game = playback.games[0]
+    drop = drop_at_ends(playback.games) if game.shows == "bonus" else None
     drawn = pictures(playback.observation_shape, game, playback.layout)
     subtitle = f"{playback.env}, bonus {playback.bonus}, trained for {playback.trained_steps:,} steps"
-    write_csv(folder / "bonus.csv", bonus_rows(playback))
+    write_csv(folder / f"{game.shows}.csv", step_rows(playback))
     draw_film_strip(game, drawn, subtitle, folder / "film_strip.png", bonus=playback.bonus)
     write_video(game, drawn, folder / "play.mp4")
     write_player(game, drawn, drop, title=title, subtitle=subtitle, bonus=playback.bonus, path=folder / "player.html")
@@ -37,13 +41,13 @@ def write_play(playback: Playback, folder: Path, *, title: str) -> Drop:
     return drop
 
 
-def bonus_rows(playback: Playback) -> list[Row]:
+def step_rows(playback: Playback) -> list[Row]:
     """A row for each step of every game."""
     return [
         {
             "game": k,
             "step": t,
-            "bonus": float(game.bonuses[t]),
+            game.shows: float(game.curve[t]),
             "reward": float(game.rewards[t]),
             "action": action_text(game.actions[t]),
             "terminated": int(game.terminated[t]),

@@ -68,8 +68,8 @@ def curve_picture(game: Game, line: str) -> tuple[Pictures, NDArray[np.int64]]:
         axes = figure.add_axes((0.1, BOTTOM / CURVE_HEIGHT, 0.87, 1 - (TOP + BOTTOM) / CURVE_HEIGHT), facecolor=NIGHT)
         for end in game.ends:
             axes.axvline(end + 0.5, color=END, linestyle=":", linewidth=1.0, alpha=0.7)
-        axes.plot(np.arange(len(game)), game.bonuses, color=line, linewidth=1.2)
-        axes.set(ylabel="bonus", xlabel="step", xlim=(0, max(1, len(game) - 1)))
+        axes.plot(np.arange(len(game)), game.curve, color=line, linewidth=1.2)
+        axes.set(ylabel=game.shows, xlabel="step", xlim=(0, max(1, len(game) - 1)))
         axes.grid(alpha=0.12)
         axes.xaxis.labelpad = 1
         canvas.draw()

@@ -1,31 +1,39 @@
-"""``metrics.csv``, one row per rollout: the log that writes it, beside TensorBoard's events, and its one reader."""
+"""``metrics.csv``, one row per rollout: the log that writes it, and other loggers beside it, and its one reader."""
 
 import csv
-import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from types import MappingProxyType
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from optimist.training.config import LoggerName
+from optimist.training.runs.loggers import LOGGERS, Logger, shown
 
-FILE, EVENTS = "metrics.csv", "tensorboard"
+FILE = "metrics.csv"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 Columns = dict[str, NDArray[np.float64]]
 
 
 class MetricsLog:
-    """Rows of numbers, appended to ``metrics.csv`` and to TensorBoard; the first row fixes the columns.
+    """Rows of numbers, appended to ``metrics.csv`` and to other loggers; the first row fixes the columns.
 
-    Nothing is opened before the first row.
+    Nothing is opened before the first row. ``config`` is shown by loggers that show settings.
     """
 
-    def __init__(self, folder: Path, *, state: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        loggers: Sequence[LoggerName] = ("tensorboard",),
+        config: Mapping[str, Any] = NOTHING,
+        state: Mapping[str, Any] | None = None,
+    ):
         if state is None and (folder / FILE).exists():
             raise FileExistsError(f"{folder / FILE} is there already: resume its run, or choose another folder")
         self._folder = folder
@@ -33,13 +41,14 @@ class MetricsLog:
         self._columns: list[str] = [] if state is None else list(state["columns"])
         self._step = -1 if state is None else int(state["step"])
         self._file: BinaryIO | None = None
-        self._events: SummaryWriter | None = None
+        self._names, self._config = loggers, config
+        self._loggers: list[Logger] = []
 
     @classmethod
-    def resume(cls, folder: Path, state: Mapping[str, Any]) -> Self:
+    def resume(cls, folder: Path, state: Mapping[str, Any], **others: Any) -> Self:
         """The log as it was when ``state`` was taken; the rows after it are dropped, for its run writes them again."""
         _cut_back(folder / FILE, int(state["bytes"]))
-        return cls(folder, state=state)
+        return cls(folder, state=state, **others)
 
     def write(self, step: int, row: Mapping[str, float | None]) -> None:
         """Append the row of ``step``; columns that it lacks stay empty."""
@@ -49,10 +58,8 @@ class MetricsLog:
         values = [row.get(name) for name in self._columns]
         file.write(_line([str(step), *("" if value is None else repr(float(value)) for value in values)]))
         self._step = step
-        if self._events is not None:
-            for name, value in zip(self._columns, values, strict=True):
-                if value is not None and not math.isnan(value):
-                    self._events.add_scalar(name if "/" in name else f"train/{name}", value, step)
+        for logger in self._loggers:
+            logger.write(step, shown(dict(zip(self._columns, values, strict=True))))
 
     def state_dict(self) -> dict[str, Any]:
         """The columns, the last step, and the length of ``metrics.csv``, which is on the disk when this returns."""
@@ -62,16 +69,16 @@ class MetricsLog:
             length = os.fstat(self._file.fileno()).st_size
         elif self._resumed and (self._folder / FILE).exists():
             length = (self._folder / FILE).stat().st_size
-        if self._events is not None:
-            self._events.flush()
+        for logger in self._loggers:
+            logger.flush()
         return {"bytes": length, "columns": list(self._columns), "step": self._step}
 
     def close(self) -> None:
-        """Close both files; a later ``write`` is an error."""
+        """Close the file and all loggers; a later ``write`` is an error."""
         if self._file is not None:
             self._file.close()
-        if self._events is not None:
-            self._events.close()
+        for logger in self._loggers:
+            logger.close()
 
     def __enter__(self) -> Self:
         return self
@@ -81,8 +88,6 @@ class MetricsLog:
             self.close()
 
     def _open(self, first: Mapping[str, float | None]) -> BinaryIO:
-        from torch.utils.tensorboard import SummaryWriter  # takes seconds: only runs that write pay for it
-
         columns = self._columns or list(first)
         if odd := [name for name in columns if name == "step" or any(mark in name for mark in ',"\r\n')]:
             raise ValueError(f"columns must not be called 'step' nor contain commas, quotes or line ends, got {odd}")
@@ -90,8 +95,8 @@ class MetricsLog:
         file = (self._folder / FILE).open("ab", buffering=0)  # a row is one write
         if file.tell() == 0:
             file.write(_line(["step", *columns]))
-        purge = self._step + 1 if self._resumed else None
-        self._events = SummaryWriter(str(self._folder / EVENTS), purge_step=purge)
+        resumed_at = self._step if self._resumed else None
+        self._loggers = [LOGGERS[name](self._folder, self._config, resumed_at) for name in self._names]
         self._columns, self._file = columns, file
         return file
 

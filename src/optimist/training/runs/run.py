@@ -15,6 +15,7 @@ from optimist.training.ppo import Given, Trainer
 from optimist.training.runs import checkpoints
 from optimist.training.runs.callbacks import Callback, Outcome
 from optimist.training.runs.config_file import CONFIG, config_of, read_config, write_config
+from optimist.training.runs.loggers import require_loggers
 from optimist.training.runs.metrics_log import FILE, MetricsLog
 from optimist.training.runs.playing import CHECKPOINTS, Playing, state_of, way_on
 from optimist.training.runs.stopping import Interrupted, stop_requests
@@ -31,7 +32,15 @@ __all__ = [
     "write_config",
 ]
 
-CHANGEABLE = ("total_steps", "stop_at_success", "checkpoint_every", "checkpoint_minutes", "device", "threads")
+CHANGEABLE = (
+    "total_steps",
+    "stop_at_success",
+    "checkpoint_every",
+    "checkpoint_minutes",
+    "loggers",
+    "device",
+    "threads",
+)
 """How long and where a run is computed: what may be edited in ``config.json`` before it is resumed."""
 
 Say = Callable[[str], None]
@@ -80,6 +89,7 @@ def resume(
                 f"the run in {folder} is at step {step:,} already, total_steps is {config.total_steps:,}: "
                 "give more steps than that, or leave total_steps out"
             )
+        require_loggers(config.loggers)
         trainer = Trainer(config, **given)
         checkpoints.require_entries(state["trainer"], *trainer.own_state(), "environments")
         if again := len(state["trainer"]["environments"].get("actions", ())):
@@ -88,11 +98,12 @@ def resume(
         with way_on(folder):
             if config != stored:
                 write_config(folder, config)
-            log = MetricsLog.resume(folder, state["log"])
+            log = MetricsLog.resume(folder, state["log"], loggers=config.loggers, config=leaves(config))
         return Playing(trainer, log, lock, callbacks).to_the_end(state["unwritten"])
 
 
 def _new_trainer(config: TrainConfig, given: Given) -> Trainer:
+    require_loggers(config.loggers)
     return Trainer(replace(config, threads=config.threads or os.cpu_count() or 1), **given)  # resumed with as many
 
 
@@ -100,7 +111,7 @@ def _begin(trainer: Trainer, folder: Path) -> MetricsLog:
     """The log of a new run, whose configuration and first checkpoint are then in ``folder``."""
     write_config(folder, trainer.config)  # first: a kill from here on leaves what can be resumed
     checkpoints.require_writable(folder / CHECKPOINTS, checkpoints.size_in_bytes(trainer.own_state()))
-    log = MetricsLog(folder)
+    log = MetricsLog(folder, loggers=trainer.config.loggers, config=leaves(trainer.config))
     trainer.start()
     checkpoints.save(folder / CHECKPOINTS, trainer.step, state_of(trainer, log))
     return log
