@@ -62,7 +62,7 @@ def test_a_run_without_a_bonus_is_watched_too_with_the_value_of_every_step(tmp_p
     assert {path.name for path in (run / "play").iterdir()} == {
         "film_strip.png", "play.mp4", "player.html", "value.csv", "map.png",
     }  # fmt: skip
-    assert "bonus" not in printed
+    assert "at the end of an episode" not in printed
     with (run / "play" / "value.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 20

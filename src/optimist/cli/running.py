@@ -66,6 +66,7 @@ def line(metrics: Mapping[str, float], speed: float | None) -> str:
         f"first rollout {seconds:.1f} s" if speed is None else f"{speed:,.0f} steps/s",
         f"return {metrics['return_mean']:.3g}" if ended else "no episode yet",
         f"success {success:.0%}" if success == success else "",
+        f"greedy return {metrics['evaluation/greedy_return']:.3g}" if "evaluation/greedy_return" in metrics else "",
         f"{unfinished:,.0f} unfinished" if unfinished else "",  # among the episodes that the return is of
         f"{cut:,.0f} cut" if cut else "",
         f"{metrics['unique_states']:,.0f} states",

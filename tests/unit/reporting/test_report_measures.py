@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import trim_mean
 
 from optimist.reporting.report.folders import Run
-from optimist.reporting.report.measures import POINTS, band, curve, estimate, thinned
+from optimist.reporting.report.measures import POINTS, band, curve, estimate, is_share, thinned
 from report_folders import SEA
 
 
@@ -34,6 +34,18 @@ def test_a_curve_is_the_interquartile_mean_of_the_runs_that_came_so_far():
 def test_a_measure_that_no_run_has_makes_no_curve():
     assert curve([run([1, 2], [math.nan, math.nan])], "unique_states") is None
     assert curve([run([1, 2], [1, 2])], "success_rate") is None
+
+
+def test_an_evaluation_holds_until_the_next_one():
+    evaluated = run([1000, 2000, 3000, 4000], [0, 0, 0, 0])
+    evaluated.metrics["evaluation/greedy_return"] = np.array([math.nan, 5.0, math.nan, 7.0])
+    found = curve([evaluated], "evaluation/greedy_return")
+    assert found.steps.tolist() == [2000, 3000, 4000]
+    assert found.center.tolist() == [5, 5, 7]
+    assert curve([run([1000, 4000], [0, 0])], "evaluation/greedy_return") is None
+    assert is_share("evaluation/sampled_success")
+    assert is_share("success_rate")
+    assert not is_share("evaluation/sampled_return")
 
 
 def test_curves_are_thin_and_keep_their_ends():

@@ -133,3 +133,21 @@ def test_text_and_data_cannot_leave_their_place():
     assert json.loads(script_json({"a": HACK})) == {"a": HACK}
     with pytest.raises(ValueError, match="not JSON compliant"):
         script_json(float("nan"))
+
+
+def test_evaluations_have_curves_and_final_numbers_where_there_are_any(tmp_path):
+    from optimist.reporting.tables import read_csv, write_csv
+
+    plain, evaluated = write_run(tmp_path / "plain"), write_run(tmp_path / "evaluated", bonus="rnd", eval_every=2000)
+    rows = read_csv(evaluated / "metrics.csv")
+    for row in rows:
+        done = int(row["step"]) % 2000 == 0
+        row |= {"evaluation/greedy_return": 0.25 * row["step"] if done else "", "evaluation/greedy_success": ""}
+    write_csv(evaluated / "metrics.csv", rows)
+    write_report([plain], tmp_path / "without.html")
+    write_report([plain, evaluated], tmp_path / "with.html")
+    without, page = ((tmp_path / name).read_text() for name in ("without.html", "with.html"))
+    assert "greedy evaluation" not in without
+    assert page.count("return, greedy evaluation") >= 2  # a chart, and a column of the table
+    assert "1000" in page.replace(",", "")  # at the end of the run
+    assert "success, greedy evaluation" not in page  # the task defines no success

@@ -208,7 +208,10 @@ def draw_run(metrics_file: Path, path: Path) -> None:
         (top_left, top_right), (bottom_left, bottom_right) = figure.subplots(2, 2)
         succeeds = bool(np.isfinite(metrics["success_rate"]).any())
         shown, label = ("success_rate", "success") if succeeds else ("return_mean", "return")
-        top_left.plot(steps, metrics[shown], color=PANELS["success"])
+        top_left.plot(steps, metrics[shown], color=PANELS["success"], label="training")
+        if (evaluated := metrics.get(f"evaluation/greedy_{label}")) is not None:
+            top_left.plot(steps, evaluated, "o", color=PANELS["success"], markersize=3, label="evaluation, greedy")
+            top_left.legend(fontsize=8)
         top_left.set(title=f"{label} of the last 100 episodes", ylim=(-0.03, 1.03) if succeeds else None)
         top_right.plot(steps, metrics["unique_states"], color=PANELS["unique_states"])
         top_right.set(title="unique states", ylim=(0, None))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from optimist.reporting.report.conditions import Condition
-from optimist.reporting.report.measures import Curve, curve, final, thinned
+from optimist.reporting.report.measures import Curve, curve, final, is_share, thinned
 from optimist.reporting.style import GRID, INK, PAPER, PARTS, band
 
 Chart = dict[str, Any]
@@ -217,7 +217,7 @@ def _layout(title: str, legend: Sequence[str] = ()) -> Chart:
 
 def _height_axis(measure: str, traces: Sequence[Chart]) -> Chart:
     """A share goes from 0 to 1; bonuses of different learners have different units, so theirs is logarithmic."""
-    if measure == "success_rate":
+    if is_share(measure):
         return _axis(tickformat=".0%", range=[-0.03, 1.03], hoverformat=".0%")
     axis = _axis(tickformat="~g", hoverformat=".4~g")
     heights = [y for trace in traces for y in trace["y"]]

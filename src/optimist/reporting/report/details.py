@@ -24,7 +24,7 @@ def ablations(groups: Sequence[Condition]) -> Section | None:
     for task, members in by_task(groups).items():
         for setting, variants in single_differences(members):
             found = rows.setdefault(f"{task}, {variants[0].fields['bonus']}: by {short(setting)}", [])
-            found += [[str(g.fields.get(setting, "default")), runs_of(g), *end_cells(g)] for g in variants]
+            found += [[str(g.fields.get(setting, "default")), runs_of(g), *end_cells(g, ENDS)] for g in variants]
     if not rows:
         return None
     lead = element("p", "Conditions that differ in this one setting, and in nothing else but the seed.", class_="lead")

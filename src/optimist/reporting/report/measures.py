@@ -16,8 +16,12 @@ MEASURES = {
     "success_rate": "success, last 100 episodes",
     "unique_states": "unique states",
     "bonus_mean": "bonus, mean of a rollout",
+    "evaluation/greedy_return": "return, greedy evaluation",
+    "evaluation/sampled_return": "return, sampled evaluation",
+    "evaluation/greedy_success": "success, greedy evaluation",
+    "evaluation/sampled_success": "success, sampled evaluation",
 }
-"""What is shown, by its column in ``metrics.csv``."""
+"""What is shown, by its column in ``metrics.csv``; those of evaluations where there are any."""
 POINTS = 200
 """Points of a curve, at most."""
 RESAMPLES = 1_000
@@ -97,9 +101,22 @@ def held(run: Run, measure: str, grid: Array) -> Array:
     """The last value at or before every point of ``grid``; NaN before the first, and beyond an unfinished run."""
     steps = run.metrics["step"]
     values = run.metrics.get(measure, np.full(len(steps), math.nan))
+    if is_evaluation(measure):  # it holds until the next one
+        known = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(steps)), -1))
+        values = np.where(known >= 0, values[np.maximum(known, 0)], math.nan)
     index = np.searchsorted(steps, grid, side="right") - 1
     reached = (index >= 0) & (run.is_finished | (grid <= steps[-1]))
     return np.where(reached, values[np.maximum(index, 0)], math.nan)
+
+
+def is_evaluation(measure: str) -> bool:
+    """Whether a measure is of evaluation episodes, which are not played after every rollout."""
+    return measure.startswith("evaluation/")
+
+
+def is_share(measure: str) -> bool:
+    """Whether a measure is a share of episodes, between 0 and 1."""
+    return measure.endswith(("success_rate", "_success"))
 
 
 def thinned(values: Array) -> Array:

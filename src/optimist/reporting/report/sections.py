@@ -1,7 +1,8 @@
 """The sections that are read first: what is in here, how it is judged, how it was learned and how it ended."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from optimist.reporting.report.markup import (
     picture,
     table,
 )
-from optimist.reporting.report.measures import MEASURES, Estimate, final, seconds_of
+from optimist.reporting.report.measures import MEASURES, Estimate, final, is_evaluation, is_share, seconds_of
 
 JUDGEMENTS = {"holds": "good", "does not hold": "bad", "not enough data": "open"}
 """The class of a judgement's badge."""
@@ -129,22 +130,28 @@ def ends(groups: Sequence[Condition]) -> Section:
     """Unique states at the end as bars, and a table of all final numbers."""
     charts = [(task, final_bars(members, "unique_states", task)) for task, members in by_task(groups).items()]
     drawn = [chart(found, f"unique states at the end: {task}") for task, found in charts if found is not None]
+    evaluated = [name for name in MEASURES if is_evaluation(name) and any(_has(group, name) for group in groups)]
+    shown = ENDS | {name: MEASURES[name] for name in evaluated}
     rows = {
-        task: [[group.learner, runs_of(group), *end_cells(group)] for group in members]
+        task: [[group.learner, runs_of(group), *end_cells(group, shown)] for group in members]
         for task, members in by_task(groups).items()
     }
     parts = [
         element("p", "Unique states at the end: interquartile mean, 95 % interval, a dot a run.", class_="lead"),
         element("div", joined(drawn), class_="panels"),
         element("h3", "Final numbers"),
-        grouped_table(["learner", "runs", *ENDS.values()], rows),
+        grouped_table(["learner", "runs", *shown.values()], rows),
     ]
     return Section("ends", "Unique states and final numbers", joined(parts))
 
 
-def end_cells(group: Condition) -> list[Html]:
-    """The final numbers of a condition, in the order of `ENDS`."""
-    return [interval(final(group, measure), is_share=measure == "success_rate") for measure in ENDS]
+def end_cells(group: Condition, measures: Iterable[str]) -> list[Html]:
+    """The final numbers of a condition, in the order of ``measures``."""
+    return [interval(final(group, measure), is_share=is_share(measure)) for measure in measures]
+
+
+def _has(group: Condition, measure: str) -> bool:
+    return any(math.isfinite(run.last(measure)) for run in group.runs)
 
 
 def runs_of(group: Condition) -> str:
