@@ -320,7 +320,7 @@ def draw_open_question(rows: Sequence[Row], curves: Sequence[Row], path: Path) -
 
 def draw_costs(rows: Sequence[Row], path: Path) -> None:
     """Milliseconds per round against d and against M, with a line of slope 1 through the last point."""
-    caption = "ACB with the solver sgd, 10 actions: milliseconds per round, one timed run per point. Dashes: slope 1."
+    caption = "ACB with the solver sgd, 10 actions: CPU milliseconds per round, the median of 12. Dashes: slope 1."
     with sheet(path, 3.4, caption=caption) as figure:
         look = LOOKS["acb-sgd"]
         for ax, axis in zip(figure.subplots(1, 2, sharey=True), ("d", "M"), strict=True):
