@@ -1,5 +1,6 @@
 """How the task and the bonus are weighed against each other: each advantage in a unit of its own, the bonus waning."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as 
 SMALLEST_UNIT = 0.2  # of the largest return: what returns that include gains are divided by at least
 FIRST = 20  # episodes that news are measured against
 NEAR_BEST = 0.2  # of the way back from the best return to the first ones: an episode above it did not fall short
+RECENT = 100  # episodes of which it is remembered whether they met a gain
 FEW = 50  # episodes: the share that fell short is of at least so many
 LOW_ENTROPY = 0.15  # of the first policy's: below it a policy that still has to explore is pushed back
 
@@ -35,8 +37,10 @@ class Mixing:
     - An episode that did better than the best of the first twenty by more than their range is good news: the task
       counts in full, and the bonus by the share of recent episodes that fall short of the best one, so that an agent
       that has solved a task stays there.
-    - A reward above 0 is better news: the unit is the deviation of the returns, at least a fifth of the largest, and
-      the bonus counts a tenth of the above.
+    - A reward above 0, a gain, is better news: the unit is the deviation of the returns, at least a fifth of the
+      largest, and the bonus counts a tenth of the above.
+    - Beside gains, costs count twice the share of recent episodes that met a gain, at most in full, and an episode
+      without a gain falls short: after a first lucky gain doing nothing would otherwise still look best.
     - While the returns rise, the task shows the way by itself: the bonus falls to a half the more surely they do.
 
     Ours. With ``config.mixing = "rnd"`` nothing of this: the bonus over the deviation of its sums of all times, and
@@ -53,7 +57,9 @@ class Mixing:
         self._unit = 0.0  # the deviation after the first rollouts
         self.largest = 0.0
         self._task_rollouts = 0
-        self._has_gains = self._has_news = False
+        self._has_gains = self._has_costs = self._has_news = False
+        self._gained = torch.zeros(config.n_envs, dtype=torch.bool)  # whether the episode in progress met a gain
+        self._with_gain: deque[bool] = deque(maxlen=RECENT)  # whether the last episodes did
         self._first: list[float] = []  # returns of the first episodes
         self._best = -torch.inf
         self._share_short = 1.0  # of the last episodes
@@ -84,12 +90,28 @@ class Mixing:
 
     # The task ---------------------------------------------------------------------------------------------------------
 
-    def observe(self, rewards: Tensor, ended: Tensor) -> None:
-        """Take in the extrinsic rewards of a rollout, and where episodes ended. Shapes: (T, N) both."""
+    def extrinsic(self, rewards: Tensor, ended: Tensor) -> Tensor:
+        """The extrinsic rewards of a rollout, which are taken in first, with costs made weak while gains are rare.
+
+        ``ended`` says where episodes did. Shapes: (T, N) -> (T, N).
+        """
         sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
         self.largest = max(self.largest, sums.abs().max().item())
         self._has_gains |= bool((rewards > 0).any())
+        self._has_costs |= bool((rewards < 0).any())
         self._task_rollouts += self.has_task
+        for gains, ends in zip(rewards > 0, ended, strict=True):
+            self._gained |= gains
+            self._with_gain.extend(self._gained[ends].tolist())
+            self._gained &= ~ends
+        if self._is_plain or not self._has_gains or not self._config.explores:
+            return rewards
+        return torch.where(rewards < 0, rewards * self._common, rewards)
+
+    @property
+    def _common(self) -> float:
+        """How common gains are: twice the share of recent episodes that met one, at most 1."""
+        return min(1.0, 2 * sum(self._with_gain) / max(len(self._with_gain), FEW))
 
     @property
     def has_task(self) -> bool:
@@ -131,6 +153,8 @@ class Mixing:
         if self._has_news:
             enough = self._best - NEAR_BEST * (self._best - sum(self._first) / FIRST)
             near = sum(one >= enough for one in returns) if self._best > worst else 0
+            if self._has_gains and self._has_costs:
+                near = min(near, sum(self._with_gain))
             self._share_short = max(self._config.balance.bonus_when_solved, 1 - near / max(len(returns), FEW))
 
     def entropy_weight(self) -> float:
@@ -184,6 +208,9 @@ class Mixing:
             "largest": self.largest,
             "task_rollouts": self._task_rollouts,
             "has_gains": self._has_gains,
+            "has_costs": self._has_costs,
+            "gained": self._gained.clone(),
+            "with_gain": torch.tensor(list(self._with_gain), dtype=torch.bool),
             "has_news": self._has_news,
             "first": torch.tensor(self._first, dtype=torch.float64),
             "best": self._best,
@@ -194,12 +221,15 @@ class Mixing:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken."""
-        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing={"first", "means"})
+        growing = {"first", "means", "with_gain"}
+        require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing=growing)
         self._plain.load_state_dict(state["plain"])
         self._sums = state["sums"].clone()
         self._rollouts, self._variance, self._unit = state["rollouts"], state["variance"], state["unit"]
         self.largest, self._best = state["largest"], state["best"]
-        self._has_gains, self._has_news = state["has_gains"], state["has_news"]
+        self._has_gains, self._has_costs, self._has_news = (state[f"has_{what}"] for what in ("gains", "costs", "news"))
+        self._gained = state["gained"].clone()
+        self._with_gain = deque(state["with_gain"].tolist(), maxlen=RECENT)
         self._first, self._means = state["first"].tolist(), state["means"].tolist()
         self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()

@@ -139,7 +139,7 @@ class Trainer:
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
         extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
-        self.mixing.observe(extrinsic, rollout.transitions.ended)
+        extrinsic = self.mixing.extrinsic(extrinsic, rollout.transitions.ended)
         with timer.time("bonus"):
             bonus = intrinsic = torch.zeros_like(rollout.rewards)
             seen_by_bonus = self._on_bonus_device(rollout.states)

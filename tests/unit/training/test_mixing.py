@@ -1,5 +1,7 @@
 """How task and bonus are weighed: invariances, masks, waning, and what a solved task does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -38,10 +40,10 @@ def goal(size):
 
 def test_a_task_is_masked_until_its_first_reward():
     mixing = Mixing(CONFIG)
-    mixing.observe(torch.zeros(STEPS, ENVS), NEVER)
+    mixing.extrinsic(torch.zeros(STEPS, ENVS), NEVER)
     assert not mixing.has_task
     assert mixing.weights(1.0, [])[0] == 0
-    mixing.observe(goal(1e-9), NEVER)
+    mixing.extrinsic(goal(1e-9), NEVER)
     assert mixing.has_task
     assert mixing.weights(0.0, [])[0] > 0
 
@@ -50,8 +52,8 @@ def test_a_task_is_masked_until_its_first_reward():
 @pytest.mark.parametrize("rewards", [costs, goal])
 def test_rewards_of_any_size_weigh_alike(rewards, size):
     mixing, unit = Mixing(CONFIG), Mixing(CONFIG)
-    mixing.observe(rewards(size), NEVER)
-    unit.observe(rewards(1.0), NEVER)
+    mixing.extrinsic(rewards(size), NEVER)
+    unit.extrinsic(rewards(1.0), NEVER)
     assert mixing.weights(0.01 * size, [])[0].item() * size == pytest.approx(unit.weights(0.01, [])[0].item(), rel=1e-5)
 
 
@@ -59,18 +61,59 @@ def test_costs_alone_weigh_a_tenth_of_the_largest_discounted_sum_until_a_reward_
     mixing = Mixing(CONFIG)
     ended = NEVER.clone()
     ended[15] = True  # two episodes of 16 steps
-    mixing.observe(costs(1.0), ended)
+    mixing.extrinsic(costs(1.0), ended)
     largest = sum(0.99**k for k in range(16))
     assert mixing.largest == pytest.approx(largest)
     assert mixing.weights(0.5, [])[0].item() == pytest.approx(0.1 / largest)
-    mixing.observe(goal(1.0), NEVER)
+    mixing.extrinsic(goal(1.0), NEVER)
     assert mixing.weights(0.5, [])[0].item() == pytest.approx(1 / (0.2 * mixing.largest))
+
+
+def test_beside_gains_the_unit_is_the_deviation_of_returns_at_least_a_fifth_of_the_largest():
+    mixing = Mixing(CONFIG)
+    mixing.extrinsic(goal(3.0), NEVER)
+    assert mixing.weights(0.5, [])[0].item() == pytest.approx(1 / (0.2 * 3))
     assert mixing.weights(10.0, [])[0].item() == pytest.approx(0.1)
+
+
+def test_costs_count_the_more_the_more_episodes_meet_a_gain():
+    mixing = Mixing(CONFIG)
+    ended = NEVER.clone()
+    ended[-1] = True  # four episodes per rollout
+    for _ in range(30):
+        told = mixing.extrinsic(costs(0.1) + goal(1.1), ended)  # one of four meets a gain, half of what it takes
+    assert told[0, 0].item() == pytest.approx(-0.05)
+    assert told[5, 1].item() == pytest.approx(1.0)
+    for _ in range(30):
+        told = mixing.extrinsic(costs(0.1), ended)
+    assert told.min().item() == 0  # the last hundred episodes had none
+    for _ in range(30):
+        told = mixing.extrinsic(costs(0.1).index_fill(0, torch.tensor([3]), 2.0), ended)
+    assert told.min().item() == pytest.approx(-0.1)
+
+
+def test_doing_nothing_after_a_lucky_gain_is_not_taken_for_success():
+    mixing = Mixing(CONFIG)
+    ended = NEVER.clone()
+    ended[-1] = True
+    mixing.extrinsic(costs(1.0), ended)
+    mixing.weights(1.0, [-32.0] * 20)
+    mixing.extrinsic(goal(0.5), ended)
+    for _ in range(30):
+        mixing.extrinsic(torch.zeros(STEPS, ENVS), ended)
+        weight = mixing.weights(1.0, [0.0] * 100)[1].item()
+    assert weight == pytest.approx(0.1)  # in full, though all returns are near the best, 0.5
+
+
+def test_rewards_are_left_alone_without_a_bonus_and_by_plain_mixing():
+    rewards = costs(0.1) + goal(1.1)
+    for config in (replace(CONFIG, bonus="none"), replace(CONFIG, mixing="rnd")):
+        assert torch.equal(Mixing(config).extrinsic(rewards, NEVER), rewards)
 
 
 def test_an_episode_that_does_better_than_the_first_by_more_than_their_range_is_good_news():
     mixing = Mixing(CONFIG)
-    mixing.observe(costs(1.0), NEVER)
+    mixing.extrinsic(costs(1.0), NEVER)
     weak = mixing.weights(1.0, [-200.0] * 10 + [-150.0] * 10)[0].item()
     assert mixing.weights(1.0, [-101.0])[0].item() == weak  # better than -150, but not by 50
     assert mixing.weights(1.0, [-99.0])[0].item() == pytest.approx(10 * weak)
@@ -79,7 +122,7 @@ def test_an_episode_that_does_better_than_the_first_by_more_than_their_range_is_
 
 def test_a_bonus_that_falls_keeps_its_size_and_loses_its_weight():
     mixing = Mixing(CONFIG)
-    mixing.observe(goal(1.0), NEVER)
+    mixing.extrinsic(goal(1.0), NEVER)
     sizes, weights = [], []
     for k in range(60):
         intrinsic = mixing.intrinsic(drawn(k, size=(1 + k) ** -0.5))
@@ -100,7 +143,7 @@ def test_a_first_rollout_in_which_all_is_new_has_bonuses_of_ordinary_size():
 
 def test_an_agent_that_has_solved_its_task_is_paid_little_for_news():
     mixing = Mixing(CONFIG)
-    mixing.observe(goal(1.0), NEVER)
+    mixing.extrinsic(goal(1.0), NEVER)
     assert mixing.weights(1.0, [0.0] * 100)[1].item() == pytest.approx(0.1)
     steadily = [[0.0] * 50 + [1.0] * 50] * 10  # rises once, then stays: the mean of ten rollouts no longer rises
     assert [mixing.weights(1.0, returns)[1].item() for returns in steadily][-1] == pytest.approx(0.1 * 0.5)
@@ -116,7 +159,7 @@ def weights_of_ten(mixing, returns):
 
 def test_while_returns_rise_the_bonus_counts_half():
     mixing = Mixing(CONFIG)
-    mixing.observe(goal(1.0), NEVER)
+    mixing.extrinsic(goal(1.0), NEVER)
     weights_of_ten(mixing, [0.0] * 100)
     rising_ones = [[0.1 * k] * 99 + [9.0] for k in range(10)]  # one in a hundred does not fall short of the best
     weights = [mixing.weights(1.0, returns)[1].item() for returns in rising_ones]
@@ -141,14 +184,14 @@ def test_rising_is_the_rank_correlation_with_time():
 
 def test_falling_short_is_measured_from_the_first_returns_which_may_be_costs():
     mixing = Mixing(CONFIG)
-    mixing.observe(costs(1.0), NEVER)
+    mixing.extrinsic(costs(1.0), NEVER)
     mixing.weights(1.0, [-200.0] * 100)
     assert weights_of_ten(mixing, [-100.0] * 20 + [-115.0] * 40 + [-125.0] * 40) == pytest.approx(0.4)
 
 
 def test_the_cheapest_way_to_do_nothing_does_not_lower_the_bonus():
     mixing = Mixing(CONFIG)
-    mixing.observe(costs(1.0), NEVER)
+    mixing.extrinsic(costs(1.0), NEVER)
     mixing.weights(1.0, [-2.0, -1.0] * 10)
     assert mixing.weights(1.0, [-0.0] * 100)[1] == 1
 
@@ -163,7 +206,7 @@ def test_a_policy_that_sets_while_it_falls_short_is_pushed_back():
     assert mixing.entropy_weight() == pytest.approx(0.03)
     mixing.remember_entropy(0.0)
     assert mixing.entropy_weight() == pytest.approx(0.1)
-    mixing.observe(goal(1.0), NEVER)
+    mixing.extrinsic(goal(1.0), NEVER)
     mixing.weights(1.0, [0.0] * 20)
     mixing.weights(1.0, [1.0] * 100)
     assert mixing.entropy_weight() == pytest.approx(0.01 * (1 + 0.02 * 9))
@@ -176,7 +219,7 @@ def test_plain_mixing_is_that_of_rnd():
         bonus = drawn(k)
         scale.update(bonus)
         assert torch.equal(mixing.intrinsic(bonus), scale.normalize(bonus))
-    mixing.observe(costs(5.0), NEVER)
+    mixing.extrinsic(costs(5.0), NEVER)
     assert mixing.weights(7.0, [1.0] * 100).tolist() == [2.0, 1.0]
     mixing.remember_entropy(1.0)
     mixing.remember_entropy(0.0)
@@ -187,14 +230,14 @@ def test_it_continues_exactly_from_its_state():
     mixing, other = Mixing(CONFIG), Mixing(CONFIG)
     for k in range(13):
         mixing.intrinsic(drawn(k))
-        mixing.observe(goal(0.1 * k) - 0.01, NEVER)
+        mixing.extrinsic(goal(0.1 * k) - 0.01, NEVER)
         mixing.weights(1.0, [0.1 * k])
         mixing.remember_entropy(0.7 / (1 + k))
     other.load_state_dict(mixing.state_dict())
     for k in range(20, 23):
         assert torch.equal(mixing.intrinsic(drawn(k)), other.intrinsic(drawn(k)))
         for one in (mixing, other):
-            one.observe(goal(3.0), NEVER)
+            one.extrinsic(goal(3.0), NEVER)
         assert torch.equal(mixing.weights(0.3, [0.7]), other.weights(0.3, [0.7]))
         assert mixing.entropy_weight() == other.entropy_weight()
     with pytest.raises(ValueError, match="must have the entries"):
