@@ -3,6 +3,7 @@
 Inside `StandIn()` everything that is made on the device ``DEVICE`` or moved to it is a `Remote`. An operation between
 a `Remote` and a tensor of the CPU is an error, as between a GPU's tensor and the CPU's; so is float64 on the device.
 Only what PyTorch allows between devices is allowed: copies, and numbers (tensors without an axis) of the CPU.
+`StandIn(has_float64=True)` has float64, as cuda.
 """
 
 import torch
@@ -41,6 +42,10 @@ class Remote(torch.Tensor):
 class StandIn(TorchDispatchMode):
     """The device exists inside."""
 
+    def __init__(self, *, has_float64=False):
+        super().__init__()
+        self._has_float64 = has_float64
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         leaves = tree_flatten((args, kwargs))[0]
@@ -61,20 +66,20 @@ class StandIn(TorchDispatchMode):
         if func._schema.is_mutable and args and func._schema.name.endswith("_"):
             return args[0]
         given = {id(leaf.held): leaf for leaf in remote}
-        return tree_map(lambda leaf: _landed(leaf, given, lands_remote, func), result)
+        return tree_map(lambda leaf: _landed(leaf, given, lands_remote, func, self._has_float64), result)
 
 
 def _held(leaf):
     return leaf.held if isinstance(leaf, Remote) else leaf
 
 
-def _landed(leaf, given, lands_remote, func):
+def _landed(leaf, given, lands_remote, func, has_float64):
     if not isinstance(leaf, torch.Tensor) or isinstance(leaf, Remote):
         return leaf
     if id(leaf) in given:  # an ``out=`` tensor comes back as itself
         return given[id(leaf)]
     if not lands_remote:
         return leaf
-    if leaf.dtype == torch.float64:
+    if leaf.dtype == torch.float64 and not has_float64:
         raise TypeError(f"the stand-in device has no float64, as mps: {func}")
     return Remote(leaf)

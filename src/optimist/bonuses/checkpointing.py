@@ -91,9 +91,13 @@ def optimizer_state(optimizer: torch.optim.Adam) -> dict[str, dict[str, Tensor]]
 
 
 def load_optimizer_state(optimizer: torch.optim.Adam, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Put the moments of ``optimizer_state`` back."""
+    """Put the moments of ``optimizer_state`` back, beside the parameters: checkpoints are read on the CPU."""
     for k, parameter in enumerate(_parameters(optimizer)):
-        optimizer.state[parameter] = {name: value.clone() for name, value in state[str(k)].items()}
+        step_device = parameter.device if optimizer.defaults.get("fused") else torch.device("cpu")  # as Adam has it
+        optimizer.state[parameter] = {
+            name: value.clone().to(step_device if name == "step" else parameter.device)
+            for name, value in state[str(k)].items()
+        }
 
 
 def seeded_generator(seed: int, name: str) -> torch.Generator:

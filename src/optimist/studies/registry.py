@@ -27,6 +27,7 @@ STUDIES = {
     "combination-lock": "training.combination_lock",
     "minigrid": "training.minigrid",
     "minigrid-hard": "training.minigrid_hard",
+    "memory": "training.memory",
     "atari": "atari.atari",
     "ablation": "training.ablation",
 }

@@ -211,6 +211,7 @@ QUESTIONS = (
             Exhibit("deepsea", SOLVED, (("solved", "share of the seeds that solved a sea"),), claims="reward, "),
             Exhibit("frozen-lake", SOLVED, (("success", "success rate along the steps"),)),
             Exhibit("minigrid", SUCCESS, (("success", "success rate along the steps"),)),
+            Exhibit("memory", SUCCESS, (("success", "success rate along the steps"),)),
             Exhibit("minigrid-hard", SOLVED, (("success", "success rate along the steps"),)),
             Exhibit("combination-lock", SUCCESS, (("success", "success rate along the steps"),)),
         ),

@@ -5,8 +5,9 @@
     training.resume("runs/sea", total_steps=200_000)   # also after a kill at any moment
     played = training.play_back("runs/sea", steps=200)
 
-- `TrainConfig` has every choice and its default, with one `Signal` per reward; `defaults_for` the preset of an
-  environment (`ATARI`, `GRID`, `VECTOR`, `DEEP_SEA`), `train_command` the command line that repeats a run.
+- `TrainConfig` has every choice and its default, with one `Signal` per reward and the `Balance` of both; `defaults_for`
+  the preset of an environment (`ATARI`, `GRID`, `VECTOR`, `DEEP_SEA`), `train_command` the command line that repeats
+  a run.
 - `train` and `resume` make a run on disk and say by an `Outcome` how it ended; callbacks are given a `Moment` after
   every rollout, and may stop the run; `Interrupted` says that a signal did. `read_config` and `read_metrics` read
   its files. `Trainer` is the run itself, rollout by rollout, for loops of your own; `NotFinite` is

@@ -315,8 +315,8 @@ class Trainer:
     def _update_agent(self, batch: Batch | Sequences, check: Callable[[], object]) -> dict[str, float]:
         config = self.config
         if config.value_scale_rate and not config.untrained:
-            rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate], device=self.device)
-            least = torch.tensor([self.mixing.least_deviation, 0.0], device=self.device)
+            rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate]).to(self.device)
+            least = torch.tensor([self.mixing.least_deviation, 0.0]).to(self.device)
             track_returns(self.agent, batch.returns.to(self.device), rate, least)
         step_size = learning_rate(config, self.step)
         set_learning_rate(self.optimizer, step_size)
@@ -381,7 +381,7 @@ def update_agent(
             f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
         )
     device = agent.values.weight.device
-    trained = torch.tensor(heads, dtype=torch.float32, device=device)
+    trained = torch.tensor(heads, dtype=torch.float32).to(device)
     measured: list[Tensor] = []
     updates = 0
     for index in minibatches(len(batch), config, generator=generator):
@@ -401,7 +401,7 @@ def update_agent(
     sums = sum(measured, start=torch.zeros(len(MEASURES), device=device))
     if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
         raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
-    return dict(zip(MEASURES, (sums / len(measured)).tolist(), strict=True)) | {"updates": float(updates)}
+    return dict(zip(MEASURES, (sums / len(measured)).cpu().tolist(), strict=True)) | {"updates": float(updates)}
 
 
 def minibatches(size: int, config: TrainConfig, *, generator: torch.Generator) -> Iterator[Tensor]:

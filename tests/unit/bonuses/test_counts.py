@@ -157,6 +157,15 @@ def test_far_states_have_other_codes_and_near_states_the_same():
     assert bool((near <= 1 / math.sqrt(3)).all())
 
 
+def test_similar_codes_divide_a_space_of_two_numbers_into_many_cells():
+    """MountainCar's whole space. Planes that all go through its mean divide it into 2 x 32 cells at most."""
+    places, speeds = torch.meshgrid(torch.linspace(-1.2, 0.6, 60), torch.linspace(-0.07, 0.07, 60), indexing="ij")
+    grid = torch.stack([places, speeds], dim=-1)  # (T, N, 2)
+    bonus = HashCount((2,), seed=0, config=HashCountConfig(code="simhash", bits=32))
+    bonus.update(rollout(grid))
+    assert bonus.update(rollout(grid))["codes"] > 2 * 64
+
+
 @pytest.mark.parametrize(
     ("bad", "message"), [({"bits": 65}, "bits must be 1 .. 64"), ({"code": "md5"}, "code must be")]
 )

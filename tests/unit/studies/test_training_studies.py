@@ -12,7 +12,7 @@ from optimist.studies.atari import atari
 from optimist.studies.registry import STUDIES as STUDIES_AT
 from optimist.studies.registry import find_study
 from optimist.studies.study import Session, carry_out
-from optimist.studies.training import combination_lock, deepsea, frozen_lake, minigrid, minigrid_hard
+from optimist.studies.training import combination_lock, deepsea, frozen_lake, memory, minigrid, minigrid_hard
 from optimist.studies.training import rows as rows_of
 from optimist.studies.training import verdicts as judging
 from optimist.studies.training.rows import Played
@@ -28,6 +28,7 @@ STUDIES = {
     "combination-lock": {"runs", "summary", "curves"},
     "minigrid": {"runs", "summary", "success_curves", "unique_states_curves"},
     "minigrid-hard": {"runs", "summary", "curves"},
+    "memory": {"runs", "summary", "curves"},
     "atari": {"runs", "summary", "unique_states_curves", "return_curves"},
     "ablation": {"runs", "ablation", "unique_states_curves"},
 }
@@ -265,6 +266,20 @@ def test_hard_levels_are_judged_by_what_is_solved_and_by_whether_the_lifelong_pa
         assert said[f"all levels: {words} than episodic count alone"] == "holds"
     assert said["all levels: in NovelD's form ACB learns more than RND"] == "does not hold"
     assert not [claim for claim in said if claim.startswith("LockedRoom: ACB")]  # not played by both
+
+
+def test_a_memory_is_judged_by_who_solves_the_task_and_by_how_often_it_succeeds():
+    task, never = memory.memory(100), (math.nan,) * 5
+    assert task.config(memory.GRU, 0).recurrent
+    assert not task.config(memory.PLAIN, 0).recurrent
+    rows = condition(
+        "MemoryS7", memory.GRU, solved_at=(1e5, 2e5, 1e5, 1e5, 3e5), success_rate=(0.95, 0.9, 1, 0.92, 0.9)
+    )
+    rows += condition("MemoryS7", memory.PLAIN, solved_at=never, success_rate=(0.5, 0.55, 0.45, 0.5, 0.52))
+    assert list(judgements(memory.judge({"runs": rows})).values()) == ["holds"] * 3
+    swapped = {memory.GRU: memory.PLAIN, memory.PLAIN: memory.GRU}
+    other = [row | {"learner": swapped[row["learner"]]} for row in rows]
+    assert list(judgements(memory.judge({"runs": other})).values()) == ["does not hold"] * 3
 
 
 def test_the_learners_in_novelds_form_are_gains_at_the_first_visit():

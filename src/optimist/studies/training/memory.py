@@ -1,0 +1,73 @@
+"""A task that needs a memory: what was seen at the start says where to go at the end. A GRU beside a plain policy."""
+
+import math
+from collections.abc import Mapping
+from functools import partial
+
+from optimist.reporting.figures.learning_curves import draw_learning_curves
+from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
+from optimist.studies.training.rows import curves, judge_failures, run_row, summary, trained, values_of
+from optimist.studies.training.tasks import Task, TrainingSettings, smoke
+from optimist.studies.training.verdicts import judge_majority, judge_more
+
+# ---- What ------------------------------------------------------------------------------------------------------------
+
+
+def measure(settings: TrainingSettings, session: Session) -> Measurement:
+    """One row per run, the final success rate by learner, and its curves."""
+    runs, failed = trained(settings.jobs(), session)
+    rows = [run_row(run, measure="success_rate", aim=AIM) for run in runs]
+    tables = {"runs": rows, "summary": summary(rows, "success_rate", {}), "curves": curves(runs, "success_rate")}
+    return Measurement(tables | failed)
+
+
+def figures(tables: Tables) -> Mapping[str, Draw]:
+    """The success rate along the steps."""
+    words = (tables["curves"], "success rate, last 100 episodes", tables["summary"])
+    return {"success": partial(draw_learning_curves, *words, is_share=True)}
+
+
+# ---- Settings --------------------------------------------------------------------------------------------------------
+
+MEMORY = "MemoryS7"
+GRU, PLAIN = "GRU", "feed-forward"
+LEARNERS = (GRU, PLAIN)
+AIM = 0.9
+"""The share of the last 100 episodes that must end at the right object."""
+CHANCE = 0.5
+"""Two objects at the end: who does not remember the one at the start is right one time in two."""
+
+
+def memory(steps: int) -> Task:
+    """An object is seen at the start; at the end of a corridor the same one is right, the other ends the episode.
+
+    A learner is a policy here. Both have the defaults of MiniGrid and no bonus: random play meets the reward.
+    """
+    own = {GRU: {"bonus": "none", "recurrent": True}, PLAIN: {"bonus": "none"}}
+    fields = {"stop_at_success": AIM, "env_options": ("num_threads=1",)}
+    return Task(MEMORY, "MiniGrid-MemoryS7-v0", steps, LEARNERS, fields, own)
+
+
+SCALES = {
+    "smoke": smoke(memory(256)),
+    "laptop": TrainingSettings((memory(600_000),)),
+    "paper": TrainingSettings((memory(5_000_000),)),
+}
+
+# ---- Verdict ---------------------------------------------------------------------------------------------------------
+
+
+def judge(tables: Tables) -> list[Verdict]:
+    """Whether the GRU solves it, whether a policy without a memory does not, and whether the first is better."""
+    rows = tables["runs"]
+    solved = {who: [not math.isnan(x) for x in values_of(rows, MEMORY, who, "solved_at")] for who in LEARNERS}
+    success = {who: values_of(rows, MEMORY, who, "success_rate") for who in LEARNERS}
+    return [
+        judge_majority(f"{MEMORY}: solved with a GRU", solved[GRU]),
+        judge_majority(f"{MEMORY}: not solved without a memory", [not one for one in solved[PLAIN]]),
+        judge_more(f"{MEMORY}: a GRU succeeds more often than a policy without a memory", success[GRU], success[PLAIN]),
+        *judge_failures(tables, len(rows)),
+    ]
+
+
+STUDY = Study(SCALES, measure, judge, figures, trains=True)
