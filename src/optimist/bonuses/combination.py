@@ -13,6 +13,7 @@ from optimist.bonuses.observations import named
 from optimist.bonuses.protocol import Bonus, shown
 from optimist.bonuses.transitions import Transitions
 from optimist.checks import require_fields
+from optimist.ranks import ALONE
 
 
 class Combination(Bonus):
@@ -29,6 +30,7 @@ class Combination(Bonus):
         self.depends_on_order = first.depends_on_order or second.depends_on_order
         self.is_episodic = first.is_episodic or second.is_episodic
         self.reads_actions = first.reads_actions or second.reads_actions
+        self.shares_ranks = all(getattr(part, "shares_ranks", False) for part in (first, second))
 
     @abstractmethod
     def combined(self, first: Tensor, second: Tensor) -> Tensor:
@@ -135,12 +137,13 @@ class NoveltyGain(Bonus):
         self.config = config or NoveltyGainConfig()
         self.bonus = bonus
         self.needs_warm_up, self.reads_policy = bonus.needs_warm_up, bonus.reads_policy
+        self.ranks, self.shares_ranks = getattr(bonus, "ranks", ALONE), getattr(bonus, "shares_ranks", False)
 
     def compute(self, transitions: Transitions) -> Tensor:
         """The gain of every step, (T, N); changes nothing."""
         # First the states that no step led to: a bonus may keep what it read last for its update.
         starts = started(transitions)
-        times = starts.any(1).nonzero().squeeze(1)
+        times = self.ranks.gather(starts, 1).any(1).nonzero().squeeze(1)  # all ranks read the same times
         first = self._scored_before(transitions, times) if len(times) else None
         after = self.bonus.compute(transitions)
         before = torch.cat([torch.zeros_like(after[:1]), after[:-1]])

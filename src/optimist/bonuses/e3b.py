@@ -12,6 +12,7 @@ from optimist.bonuses.observations import Observations
 from optimist.bonuses.protocol import Bonus, shown
 from optimist.bonuses.transitions import Transitions, at_valid_steps, read_on_cpu, require_environments
 from optimist.checks import require_positive_fields
+from optimist.ranks import ALONE, Ranks
 
 
 class Embedding(Protocol):
@@ -117,8 +118,10 @@ class E3B(Bonus):
 
     depends_on_order = True
     is_episodic = True
+    shares_ranks = True
 
-    def __init__(self, embedding: Embedding, *, config: E3BConfig | None = None):
+    def __init__(self, embedding: Embedding, *, config: E3BConfig | None = None, ranks: Ranks = ALONE):
+        self.ranks = ranks
         self.config = config or E3BConfig()
         self._embedding = embedding
         self.needs_warm_up = embedding.needs_warm_up
@@ -155,13 +158,14 @@ class E3B(Bonus):
 
     def state_dict(self) -> dict[str, Any]:
         """The inverse covariance of every environment's current episode, and the embedding."""
-        return {"inverses": self._inverses.clone(), "embedding": self._embedding.state_dict()}
+        inverses = self.ranks.gather(self._inverses) if len(self._inverses) else self._inverses
+        return {"inverses": inverses.clone(), "embedding": self._embedding.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         state = require_same_layout(state, self.state_dict(), growing={"inverses"})
         self._embedding.load_state_dict(state["embedding"])
-        self._inverses = state["inverses"].clone()
+        self._inverses = self.ranks.mine(state["inverses"]).clone()
 
     def __repr__(self) -> str:
         return shown(self, self._embedding)

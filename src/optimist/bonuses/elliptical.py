@@ -10,7 +10,7 @@ from torch import Tensor
 from optimist.bonuses.acb.config import DEFAULT, BonusForm, EpsilonForm, FloorOver, require_floor
 from optimist.bonuses.acb.ensemble import in_form
 from optimist.bonuses.acb.moments import NoiseMoments, regularized_factor
-from optimist.bonuses.acb.standardize import first_rollout, make_scale
+from optimist.bonuses.acb.standardize import RunningScale, Unscaled, first_rollout, make_scale
 from optimist.bonuses.checkpointing import module_state, require_same_layout, unchanged_on_error
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.features.maps import FeatureMap, still_fits
@@ -18,6 +18,7 @@ from optimist.bonuses.observations import Observations, ObservationShape, chunks
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
 from optimist.checks import require_choice, require_counts, require_positive_fields
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 EllipticalStatistics = Literal["running", "none"]
 CHUNK = 1024  # states whose features are written out at a time
@@ -77,10 +78,17 @@ class Elliptical(Bonus):
     """
 
     reads_policy = True
+    shares_ranks = True
 
     def __init__(
-        self, features: FeatureMap, observation_shape: ObservationShape, *, config: EllipticalConfig | None = None
+        self,
+        features: FeatureMap,
+        observation_shape: ObservationShape,
+        *,
+        config: EllipticalConfig | None = None,
+        ranks: Ranks = ALONE,
     ):
+        self.ranks = ranks
         self.config = config or EllipticalConfig()
         self._parts = parts_of(observation_shape, channels="all")
         self._features = features
@@ -90,7 +98,8 @@ class Elliptical(Bonus):
                 f"the features have {d} dimensions, more than {self.config.largest}: the exact bonus needs a {d} x {d} "
                 "matrix; use features='sketch', or the ACB bonus, which needs none"
             )
-        self._scale = make_scale([torch.Size((d,))], features, self.config)
+        scale = make_scale([torch.Size((d,))], features, self.config)
+        self._scale = scale if isinstance(scale, RunningScale) else Unscaled()
         self._moments = NoiseMoments(d, 0, device=torch.device("cpu"))
         self._factor = self._factorized()
 
@@ -101,15 +110,21 @@ class Elliptical(Bonus):
 
     @torch.no_grad()
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """How many states Sigma holds, after adding those of a rollout and factorizing it once; all or nothing."""
         if not self._moments.count:
             self._require_fitting(transitions)
         with unchanged_on_error(self._scale):
-            moments = self._moments.copy()
+            moments = added = self._moments.copy()
+            seen = self._scale
+            if not self.ranks.alone:  # what each rank has seen is summed once, at the end
+                added, seen = NoiseMoments(*moments.sizes, device=torch.device("cpu")), seen.fresh()
             for g in self._dense(transitions):
-                self._scale.observe(g)
-                moments.add(g.features)
+                seen.observe(g)
+                added.add(g.features)
+            if not self.ranks.alone:
+                moments.merge(added, self.ranks)
+                self._scale.merge(seen, self.ranks)
             factor = self._factorized(moments)
         self._moments, self._factor = moments, factor
         return {"states": float(moments.count)}
@@ -143,7 +158,7 @@ class Elliptical(Bonus):
         return f"Elliptical(features={features}, {sizes}, ridge={config.ridge}, statistics={config.statistics!r})"
 
     def _bonuses(self, transitions: Transitions) -> Tensor:
-        scale = self._scale.settled(lambda: self._dense(transitions))
+        scale = self._scale.settled(lambda: self._dense(transitions), self.ranks)
         squares = []
         for g in self._dense(transitions):
             x = scale.standardize(g).dense()

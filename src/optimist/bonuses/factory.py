@@ -28,6 +28,7 @@ from optimist.bonuses.protocol import Bonus, require_bonus
 from optimist.checks import require_seed
 from optimist.config import replaced, suggestion
 from optimist.own import called, imported, name_of
+from optimist.ranks import ALONE, Ranks
 
 FEATURE_SETTINGS = ("features", "n_features", "sketch_size", "feature_loss", "weighting", "logits")
 PLUG_INS = "optimist.bonuses"
@@ -47,6 +48,8 @@ class Task:
     """The loss of the policy's own action distribution; None for one discrete action, whose loss is the log-loss."""
     policy_inputs: ObservationShape | None = None
     """What the policy network reads, if it is more than an observation: a recurrent one reads its hidden state too."""
+    ranks: Ranks = ALONE
+    """The processes that play one run together; a bonus of your own may sum over them what it learns."""
 
     def require(self, field: str) -> Any:
         """The field's value, or an error that says which bonus needs it."""
@@ -68,6 +71,7 @@ def make(
     policy_network: nn.Module | None = None,
     loss: Loss | None = None,
     policy_inputs: ObservationShape | None = None,
+    ranks: Ranks = ALONE,
     **settings: Any,
 ) -> Bonus:
     """The bonus called ``name``; ``settings`` replace fields of its configuration.
@@ -100,9 +104,10 @@ def make(
     ``novelty-gain(acb).ridge`` are settings of its first factor.
     What a bonus does not need may be given all the same, so that one call serves every name. ``policy_inputs`` is for a
     network that reads more than an observation, e.g. its hidden state: the transitions must have it, under its name.
+    With several ``ranks`` every process makes the bonus alike and shows it the transitions of its own environments.
     """
     text = name if isinstance(name, str) else name_of(name)
-    task = Task(text, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs)
+    task = Task(text, require_seed(seed), observation_shape, actions, policy_network, loss, policy_inputs, ranks)
     if not isinstance(name, str):
         return _built_by(name, f"your bonus factory {text!r}")(task, settings)
     return _built(task, settings)
@@ -181,7 +186,7 @@ def _acb(task: Task, settings: Mapping[str, Any]) -> Bonus:
     shape = task.observation_shape if _reads_vectors(others) else task.policy_inputs or task.observation_shape
     example = None if shape is None else _zeros(shape)
     network = task.policy_network if _reads_vectors(others) else task.require("policy_network")
-    return ACB(network, example, seed=task.seed, loss=task.loss, **others)
+    return ACB(network, example, seed=task.seed, loss=task.loss, ranks=task.ranks, **others)
 
 
 def _reads_vectors(settings: Mapping[str, Any]) -> bool:
@@ -198,29 +203,38 @@ def _preset(name: str, others: Mapping[str, Any]) -> ACBConfig:
 
 
 def _rnd(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    return RND(task.require("observation_shape"), seed=task.seed, config=replaced(RNDConfig(), settings))
+    return RND(
+        task.require("observation_shape"), seed=task.seed, config=replaced(RNDConfig(), settings), ranks=task.ranks
+    )
 
 
 def _icm(task: Task, settings: Mapping[str, Any]) -> Bonus:
     config = replaced(ICMConfig(), settings)
-    return ICM(task.require("observation_shape"), task.require("actions"), seed=task.seed, config=config)
+    return ICM(
+        task.require("observation_shape"), task.require("actions"), seed=task.seed, config=config, ranks=task.ranks
+    )
 
 
 def _count(task: Task, settings: Mapping[str, Any]) -> Bonus:
-    return HashCount(task.require("observation_shape"), seed=task.seed, config=replaced(HashCountConfig(), settings))
+    return HashCount(
+        task.require("observation_shape"),
+        seed=task.seed,
+        config=replaced(HashCountConfig(), settings),
+        ranks=task.ranks,
+    )
 
 
 def _episodic_count(task: Task, settings: Mapping[str, Any]) -> Bonus:
     config = replaced(EpisodicCountConfig(), settings)
-    return EpisodicCount(task.require("observation_shape"), seed=task.seed, config=config)
+    return EpisodicCount(task.require("observation_shape"), seed=task.seed, config=config, ranks=task.ranks)
 
 
 def _e3b(task: Task, settings: Mapping[str, Any]) -> Bonus:
     own, others = _split(settings, tuple(field.name for field in fields(E3BConfig)))
     config = replaced(InverseDynamicsConfig(), others, also=tuple(own))
     shape, actions = task.require("observation_shape"), task.require("actions")
-    embedding = InverseDynamics(shape, actions, seed=task.seed, config=config)
-    return E3B(embedding, config=replaced(E3BConfig(), own))
+    embedding = InverseDynamics(shape, actions, seed=task.seed, config=config, ranks=task.ranks)
+    return E3B(embedding, config=replaced(E3BConfig(), own), ranks=task.ranks)
 
 
 def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
@@ -238,7 +252,7 @@ def _elliptical(task: Task, settings: Mapping[str, Any]) -> Bonus:
     chosen.setdefault("sketch_size", DEFAULT.sketch_size)
     chosen.setdefault("feature_loss", DEFAULT.feature_loss)
     feature_map = features.make(name, network, _zeros(shape), seed=task.seed, loss=task.loss, **chosen)
-    return Elliptical(feature_map, shape, config=config)
+    return Elliptical(feature_map, shape, config=config, ranks=task.ranks)
 
 
 def _novelty_gain(inner: str) -> Builder:

@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.bonuses.observations import Observations
 from optimist.bonuses.transitions import Transitions
 from optimist.config import changed
+from optimist.ranks import ALONE, Ranks
 
 __all__ = ["METHODS", "TRAITS", "Bonus", "Observations", "Transitions", "require_bonus", "shown"]
 
@@ -33,6 +34,11 @@ class Bonus(ABC):
     """Whether it remembers the running episodes of every environment: rollouts must then be whole and in order."""
     reads_actions: bool = False
     """Whether a step's bonus depends on its action or on the state before it, and not on the state after it alone."""
+
+    ranks: Ranks = ALONE
+    """The processes that play one run together, each of which shows the bonus the steps of its own environments."""
+    shares_ranks: bool = False
+    """Whether it then is what it would be in one process: what it learns is summed, or gathered, over ``ranks``."""
 
     @abstractmethod
     def compute(self, transitions: Transitions) -> Tensor:

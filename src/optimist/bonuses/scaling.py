@@ -1,13 +1,14 @@
 """Running moments, observation whitening, and the scale of intrinsic returns. Only `update` moves them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout
+from optimist.ranks import Ranks
 
 SMALLEST_DEVIATION = 1e-6  # a coordinate that never varied is read as 0, not as 0 / 0
 LARGEST_REWARD = 200.0  # times the root mean square of those before; see `ReturnScale`
@@ -58,6 +59,35 @@ def merge_moments(count: int, mean: Tensor, added: int, added_mean: Tensor) -> M
     return MergedMoments(total, mean + shift * (added / total), shift, count * added / total)
 
 
+def pooled(
+    ranks: Ranks, count: int, means: Sequence[Tensor], variances: Sequence[Tensor]
+) -> tuple[int, list[Tensor], list[Tensor]]:
+    """The number, means and (population) variances of the samples of all ranks, from those of each; alone, as given.
+
+    Summed in float64, first the means, then the squared distances to the mean of all: a large mean cancels nothing.
+    A rank may have no sample. Shapes: blocks of any shapes, each mean like its variance.
+    """
+    if ranks.alone:
+        return count, list(means), list(variances)
+    mean, variance = (_flat(blocks) if count else torch.zeros_like(_flat(blocks)) for blocks in (means, variances))
+    summed = ranks.sum(torch.cat([mean.new_tensor([count]), mean * count]))
+    total = round(summed[0].item())
+    of_all = summed[1:] / max(total, 1)
+    spread = ranks.sum((variance + (mean - of_all).square()) * count) / max(total, 1)
+    sizes = [block.numel() for block in means]
+    pairs = zip((of_all, spread), (means, variances), strict=True)
+    found = [
+        [part.view_as(block).to(block) for part, block in zip(flat.split(sizes), blocks, strict=True)]
+        for flat, blocks in pairs
+    ]
+    return total, found[0], found[1]
+
+
+def _flat(blocks: Sequence[Tensor]) -> Tensor:
+    """All numbers of the blocks in one row, in float64 on the CPU."""
+    return torch.cat([block.flatten().cpu().double() for block in blocks])
+
+
 class RunningMoments:
     """The mean and the (population) variance of every coordinate of everything seen, in one pass.
 
@@ -89,9 +119,13 @@ class RunningMoments:
         if not len(samples):
             return
         variance, mean = torch.var_mean(samples.cpu().double(), dim=0, correction=0)
-        merged = merge_moments(self.count, self.mean, len(samples), mean)
+        self.merge(len(samples), mean, variance)
+
+    def merge(self, count: int, mean: Tensor, variance: Tensor) -> None:
+        """Merge ``count`` samples by their mean and their (population) variance. Shapes: (*shape) both."""
+        merged = merge_moments(self.count, self.mean, count, mean)
         self.count, self.mean = merged.count, merged.mean
-        added = self._scatter.add(variance, alpha=len(samples))
+        added = self._scatter.add(variance, alpha=count)
         self._scatter = added.addcmul_(merged.shift, merged.shift, value=merged.weight)
         if self.memory and self.count > self.memory:
             self._scatter = self._scatter * (self.memory / self.count)
@@ -133,6 +167,17 @@ class Whitening:
     def update(self, observations: Tensor) -> None:
         """Move the statistics. Shapes: observations (n, *shape)."""
         self._moments.update(observations)
+
+    def fresh(self) -> "Whitening":
+        """One of the same kind that has seen nothing."""
+        return Whitening(tuple(self._moments.mean.shape), clip=self.clip)
+
+    def merge(self, seen: "Whitening", ranks: Ranks) -> None:
+        """Move the statistics by what the one called ``seen`` of every rank has seen."""
+        of_this = seen._moments
+        count, (mean,), (variance,) = pooled(ranks, of_this.count, [of_this.mean], [of_this.variance])
+        if count:
+            self._moments.merge(count, mean, variance)
 
     def state_dict(self) -> dict[str, Any]:
         """The running moments."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.observations import Observations, join, label, map_observations, named
+from optimist.ranks import Ranks, SharedRows
 
 FLOAT32_MAX = torch.finfo(torch.float32).max
-Update = TypeVar("Update", bound=Callable[..., dict[str, float]])
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -152,15 +152,24 @@ def require_environments(which: Tensor, n_envs: int) -> None:
         )
 
 
-def from_valid_steps(update: Update) -> Update:
-    """The method ``update(self, transitions)`` given the valid steps alone; without any it is not called."""
+def shared_rows(transitions: Transitions, ranks: Ranks) -> SharedRows:
+    """The valid steps of the transitions of all ``ranks`` as rows."""
+    valid = transitions.valid
+    return SharedRows(torch.ones_like(transitions.terminated) if valid is None else valid, ranks)
+
+
+def from_valid_steps(update: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+    """The method ``update(self, transitions, rows)`` called as ``update(transitions)``; without a valid step it is not.
+
+    It is given the valid steps alone, and as ``rows`` where they stand among those of all of ``self.ranks``.
+    """
 
     @functools.wraps(update)
     def learned(self: Any, transitions: Transitions) -> dict[str, float]:
-        valid = transitions.only_valid
-        return {} if valid is None else update(self, valid)
+        rows, valid = shared_rows(transitions, self.ranks), transitions.only_valid
+        return {} if valid is None else update(self, valid, rows)
 
-    return cast("Update", learned)
+    return learned
 
 
 def read_on_cpu(method: Method) -> Method:

@@ -28,12 +28,16 @@ class ResumeCommand:
 
 def run_resume(command: ResumeCommand, screen: Console) -> int:
     """``optimist resume``."""
-    from optimist.training.runs import run as runs  # PyTorch
+    from optimist.ranks import joined  # PyTorch
+    from optimist.training.runs import run as runs
 
-    def resume(show: runs.Callback) -> None:
-        def say(text: str) -> None:
-            print_line(screen, text)
+    with joined() as ranks:
 
-        runs.resume(command.folder, total_steps=command.total_steps, callbacks=[show], say=say)
+        def resume(show: runs.Callback) -> None:
+            def say(text: str) -> None:
+                if ranks.is_first:
+                    print_line(screen, text)
 
-    return run_to_end(resume, command.folder, screen)
+            runs.resume(command.folder, total_steps=command.total_steps, callbacks=[show], say=say, ranks=ranks)
+
+        return run_to_end(resume, command.folder, screen, ranks)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,25 @@ from optimist.cli.console import print_line, print_paths, progress_bar
 from optimist.cli.signals import Stopped
 
 if TYPE_CHECKING:
+    from optimist.ranks import Ranks
     from optimist.training.runs.callbacks import Callback, Moment
 
 
-def run_to_end(run: "Callable[[Callback], object]", folder: Path, screen: Console) -> int:
-    """Play a run to its end, or until it is asked to stop, and show what there is. Returns the exit code."""
+def run_to_end(run: "Callable[[Callback], object]", folder: Path, screen: Console, ranks: "Ranks") -> int:
+    """Play a run to its end, or until it is asked to stop, and show what there is. Returns the exit code.
+
+    Of several ranks the first alone shows anything.
+    """
     from optimist.reporting.figures.learning_curves import draw_run
     from optimist.training.runs.run import Interrupted
 
     is_new = not (folder / "config.json").is_file()
     try:
-        with training_line(screen) as show:
+        with training_line(screen) if ranks.is_first else nullcontext(lambda _: None) as show:
             run(show)
     except Interrupted as stopped:
-        print_line(screen, f"optimist: {stopped}")
+        if ranks.is_first:
+            print_line(screen, f"optimist: {stopped}")
         return 128 + stopped.signal_number
     except Stopped as stopped:
         if (folder / "config.json").is_file():
@@ -35,8 +40,9 @@ def run_to_end(run: "Callable[[Callback], object]", folder: Path, screen: Consol
         if is_new and (folder / "config.json").is_file() and "optimist resume" not in str(problem):
             problem.add_note(f"Its folder is {folder}; go on with  optimist resume {folder}")
         raise
-    draw_run(folder / "metrics.csv", folder / "curves.png")
-    print_paths(screen, folder)
+    if ranks.is_first:
+        draw_run(folder / "metrics.csv", folder / "curves.png")
+        print_paths(screen, folder)
     return 0
 
 

@@ -17,7 +17,7 @@ from optimist.training.presets import defaults_for, folder_name
 
 @dataclass(frozen=True)
 class TrainCommand:
-    """Train an agent with an exploration bonus.
+    """Train an agent with an exploration bonus, in one process or, started by torchrun or srun, in several.
 
     `optimist train --env ID --help` shows the defaults of that environment, `--bonus NAME --help` also the settings of
     that bonus. Code of your own, `package.module:function`, is found in the current folder and in installed packages.
@@ -58,9 +58,17 @@ def run_train(command: TrainCommand, screen: Console) -> int:
     """``optimist train``."""
     config = command.settings
     folder = command.out or Path("runs") / folder_name(config)
-    if not (folder.is_dir() and only_leftovers(folder)):  # of a process that was killed before it wrote anything
-        require_new_folder(folder, f"choose another with --out, or go on with  optimist resume {folder}")
-    from optimist.training.runs import run as runs  # PyTorch
+    from optimist.ranks import joined, restarts  # PyTorch
+    from optimist.training.runs import run as runs
 
-    with removed_if_empty(folder):
-        return run_to_end(lambda show: runs.train(config, folder, callbacks=[show]), folder, screen)
+    with joined() as ranks:
+        # Started again after a process was lost: the run that is there is this one, and the first rank says so.
+        if ranks.any(ranks.is_first and restarts() > 0 and (folder / "config.json").is_file()):
+            return run_to_end(lambda show: runs.resume(folder, callbacks=[show], ranks=ranks), folder, screen, ranks)
+        if not ranks.is_first:
+            return run_to_end(lambda _: runs.train(config, folder, ranks=ranks), folder, screen, ranks)
+        if not (folder.is_dir() and only_leftovers(folder)):  # of a process that was killed before it wrote anything
+            require_new_folder(folder, f"choose another with --out, or go on with  optimist resume {folder}")
+        with removed_if_empty(folder):
+            run = lambda show: runs.train(config, folder, callbacks=[show], ranks=ranks)  # noqa: E731
+            return run_to_end(run, folder, screen, ranks)

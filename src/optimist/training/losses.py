@@ -48,16 +48,19 @@ def ppo_loss(
     distribution: Distribution,
     heads: Tensor,
     entropy_weight: float,
+    all_advantages: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The loss of a minibatch, ``policy + c_V sum_h value_h - c_H entropy``, and its `MEASURES`, (6,), detached.
 
     ``heads``, (2,), is 1 for the value heads that are trained: a signal of weight 0 must not reach the shared trunk.
+    ``all_advantages`` are those of the minibatch on all ranks, by whose moments they are normalized; None: its own.
     """
     outputs, values = batch.evaluated_by(agent)
     log_ratio = distribution.log_probability(outputs, batch.actions) - batch.log_probabilities
     gain = batch.advantages
     if config.normalize_advantages:
-        gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
+        among = gain if all_advantages is None else all_advantages.to(gain)
+        gain = (gain - among.mean()) / (among.std(correction=0) + 1e-8)
     policy_loss = clipped_surrogate(log_ratio, gain, config.clip)
     value_losses = ((values - batch.returns) / agent.value_deviation).square().mean(0) * heads
     entropy = distribution.entropy(outputs).mean()

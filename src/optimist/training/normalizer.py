@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.observations import Observations, flatten_time, named, take, unnamed
-from optimist.bonuses.scaling import SMALLEST_DEVIATION, merge_moments
+from optimist.bonuses.scaling import SMALLEST_DEVIATION, merge_moments, pooled
 from optimist.bonuses.transitions import Transitions
+from optimist.ranks import ALONE, Ranks
 from optimist.training.trunks import Shape
 
 CLIP = 10.0
@@ -35,10 +36,18 @@ class Units(nn.Module):
         return ((x.float() - self.mean) / self.deviation.clamp_min(SMALLEST_DEVIATION)).clamp(-CLIP, CLIP)
 
     @torch.no_grad()
-    def update(self, x: Tensor) -> None:
-        """Take in more numbers; in float64, so that the mean of many large ones is right. Shapes: (n, *shape)."""
-        before, added = int(self.count), len(x)
-        variance, mean = torch.var_mean(x.double().cpu(), dim=0, correction=0)
+    def update(self, x: Tensor, ranks: Ranks = ALONE) -> None:
+        """Take in more numbers, of all ``ranks``; in float64, so that the mean of many large ones is right.
+
+        Shapes: (n, *shape).
+        """
+        before = int(self.count)
+        variance, mean = torch.zeros(2, *x.shape[1:], dtype=torch.float64)
+        if len(x):
+            variance, mean = torch.var_mean(x.double().cpu(), dim=0, correction=0)
+        added, (mean,), (variance,) = pooled(ranks, len(x), [mean], [variance])
+        if not added:
+            return
         merged = merge_moments(before, self.mean.double().cpu(), added, mean)
         scatter = self.deviation.double().cpu().square() * before + variance * added
         scatter = scatter + merged.shift.square() * merged.weight
@@ -66,13 +75,13 @@ class Normalizer(nn.Module):
         parts |= {name: units(parts[name]) for name, units in zip(self.names, self.units, strict=True)}
         return unnamed(parts, like=observations)
 
-    def update(self, transitions: Transitions) -> None:
-        """Take in the observations of the valid steps that were acted on."""
+    def update(self, transitions: Transitions, ranks: Ranks = ALONE) -> None:
+        """Take in the observations of the valid steps that were acted on, by all ``ranks``."""
         rows = transitions.rows
-        if len(rows):
+        if len(rows) or not ranks.alone:
             parts = named(take(flatten_time(transitions.observations), rows))
             for name, units in zip(self.names, self.units, strict=True):
-                units.update(parts[name])  # pyrefly: ignore
+                units.update(parts[name], ranks)  # pyrefly: ignore
 
 
 def make_normalizer(shape: Shape) -> Normalizer | None:

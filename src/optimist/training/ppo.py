@@ -20,7 +20,9 @@ from optimist.bonuses.checkpointing import (
 )
 from optimist.bonuses.observations import flatten_time, take
 from optimist.bonuses.protocol import Bonus, Transitions, require_bonus
+from optimist.bonuses.transitions import shared_rows
 from optimist.config import key_values
+from optimist.ranks import ALONE, Ranks, sum_gradients
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
@@ -32,10 +34,11 @@ from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance,
 from optimist.training.mixing import Mixing
 from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
-from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.episodes import Episodes, Steps
 from optimist.training.runs.recording import NotRepeated, Recorded
 from optimist.training.runs.timer import Timer
 from optimist.training.schedules import learning_rate, set_learning_rate
+from optimist.training.sharing import Share, share_of
 from optimist.training.trunks import plain_shape
 from optimist.training.visits.visits import Visits
 
@@ -54,16 +57,17 @@ class Given(TypedDict, total=False):
 class Trainer:
     """Everything that a run is: agent, bonus, environments, normalizers, random streams. `iterate` moves it on.
 
-    ``given`` objects take the place of what the configuration names.
+    ``given`` objects take the place of what the configuration names. Of several ``ranks`` each plays its part of the
+    environments, and all of them learn the same: what one rank would, up to rounding.
     Paper: Algorithm 2 for the bonus, section 5 and Appendix A.2 for PPO; RND, sections 2.2 to 2.4.
     """
 
-    def __init__(self, config: TrainConfig, **given: Unpack[Given]):
-        self.config, self._given = config, given
+    def __init__(self, config: TrainConfig, *, ranks: Ranks = ALONE, **given: Unpack[Given]):
+        self.config, self.ranks, self._given = config, ranks, given
         self.step = 0
-        torch.set_num_threads(config.threads or os.cpu_count() or 1)
+        torch.set_num_threads(ranks.threads(config.threads or os.cpu_count() or 1))
         self.device = chosen_device(config.device)
-        self.environments = Recorded(self.make_environments(config.n_envs))
+        self.environments = Recorded(self.make_environments(config.n_envs, ranks), ranks)
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
                 f"stop_at_success={config.stop_at_success} needs to know what a success is, and {config.env} does not "
@@ -93,16 +97,17 @@ class Trainer:
             limit_bytes=config.unique_states_limit,
             total_steps=config.total_steps,
             frames=config.frame_stack,
+            ranks=ranks,
         )
         self.timer = Timer()
         self.observations: Arrays = np.zeros(0)
-        self.hidden = self.agent.first_hidden(config.n_envs)
+        self.hidden = self.agent.first_hidden(self.environments.n_envs)
 
     def start(self) -> None:
         """Play at random for the statistics of a normalizer and of the bonus, then start the environments."""
         if self.agent.policy.normalizer is not None:
             for transitions in self._random_play():
-                self.agent.policy.normalizer.update(transitions)
+                self.agent.policy.normalizer.update(transitions, self.ranks)
             if self.bonus is not None:  # made anew, since it may copy the policy: with these statistics
                 self.bonus = self._make_bonus()
         if self.bonus is not None and self.bonus.needs_warm_up:
@@ -117,10 +122,11 @@ class Trainer:
         ``check`` is called between steps and between minibatches. What it raises abandons the rollout: the trainer is
         then in between and of no more use, and a state that was taken before is whole.
         """
-        config, timer = self.config, self.timer
+        config, timer, ranks = self.config, self.timer, self.ranks
         restart = self.environments.is_full_after(config.steps, limit=config.restart_every)
 
         # Play.
+        steps = Steps()
         rollout, self.observations = collect(
             self.agent,
             self.environments,
@@ -129,24 +135,33 @@ class Trainer:
             cut=restart,
             distribution=self.distribution,
             generator=self.action_generator,
-            episodes=self.episodes,
+            episodes=steps,
             timer=timer,
             first_step=self.step,
             hidden=self.hidden,
             check=check,
+            ranks=ranks,
         )
         self.hidden = rollout.hidden_after
+        with timer.time("bookkeeping"):
+            self.episodes.add_rollout(steps, ranks)
+            if not ranks.alone:
+                shared_rows(rollout.transitions, ranks)  # an error if a rank has nothing to learn from
 
         # Two rewards: the environment's, and the bonus over the running deviation of its discounted sums.
         extrinsic = rollout.rewards.clamp(-1, 1) if config.clip_rewards else rollout.rewards
-        extrinsic = self.mixing.extrinsic(extrinsic, rollout.transitions.ended)
+        everyones = self.mixing.extrinsic(ranks.gather(extrinsic, 1), ranks.gather(rollout.transitions.ended, 1))
+        extrinsic = ranks.mine(everyones, 1)
         with timer.time("bonus"):
-            bonus = intrinsic = torch.zeros_like(rollout.rewards)
+            bonus = torch.zeros_like(rollout.rewards)
+            all_bonuses = all_intrinsic = ranks.gather(bonus, 1)
             seen_by_bonus = self._on_bonus_device(rollout.states)
             if self.bonus is not None:
                 bonus = self.bonus.compute(seen_by_bonus).cpu()
                 self._require_finite(bonus, "bonus")
-                intrinsic = self.mixing.intrinsic(bonus)
+                all_bonuses = ranks.gather(bonus, 1)
+                all_intrinsic = self.mixing.intrinsic(all_bonuses)
+            intrinsic = ranks.mine(all_intrinsic, 1)
 
         # Two advantages, one policy: learn from their weighted sum.
         with timer.time("update"):
@@ -157,11 +172,14 @@ class Trainer:
                 ],
                 dim=-1,
             )
-            losses = self._update_agent(self._batch(rollout, gains), check)
+            self.weights = self.mixing.weights(self.agent.value_deviation[0].item(), self.episodes.returns)
+            all_values, all_gains = ranks.gather(rollout.values, 1), ranks.gather(gains, 1)
+            self._track_returns(rollout.transitions, all_gains + all_values)
+            losses = self._update_agent(rollout, gains, check)
             if self.distribution.is_discrete:
                 self.mixing.remember_entropy(losses["entropy"])
             if self.agent.policy.normalizer is not None:
-                self.agent.policy.normalizer.update(rollout.transitions)
+                self.agent.policy.normalizer.update(rollout.transitions, ranks)
         check()
         with timer.time("bonus"):
             learned = {} if self.bonus is None else self.bonus.update(seen_by_bonus)
@@ -173,13 +191,13 @@ class Trainer:
             if restart:
                 self.restart_environments()
             metrics = self.episodes.summary() | self.visits.counts()
-            metrics |= {"bonus_mean": float(bonus.mean()), "bonus_deviation": float(bonus.std())}
-            metrics |= {"bonus_max": float(bonus.max()), "intrinsic_reward": float(intrinsic.mean())}
+            metrics |= {"bonus_mean": float(all_bonuses.mean()), "bonus_deviation": float(all_bonuses.std())}
+            metrics |= {"bonus_max": float(all_bonuses.max()), "intrinsic_reward": float(all_intrinsic.mean())}
             metrics |= dict(zip(("weight_extrinsic", "weight_intrinsic"), self.weights.tolist(), strict=True))
             metrics |= losses
             for k, head in enumerate(HEADS):
-                values = rollout.values[..., k]
-                metrics[f"explained_variance_{head}"] = explained_variance(values, values + gains[..., k])
+                values = all_values[..., k]
+                metrics[f"explained_variance_{head}"] = explained_variance(values, values + all_gains[..., k])
             metrics |= {f"bonus/{name}": value for name, value in learned.items()}
         seconds = timer.read_and_clear()
         metrics["steps_per_second"] = config.rollout_steps / sum(seconds.values())
@@ -196,30 +214,31 @@ class Trainer:
         aim = self.config.stop_at_success
         return aim > 0 and self.episodes.finished >= 100 and self.episodes.success_rate >= aim
 
-    def make_environments(self, n_envs: int) -> Environments:
-        """``n_envs`` environments of the run's task, not yet started."""
+    def make_environments(self, n_envs: int, ranks: Ranks = ALONE) -> Environments:
+        """``n_envs`` environments of the run's task, not yet started; of several ``ranks`` this one's part of them."""
         return environments.make(
             self._given.get("env", self.config.env),
             n_envs=n_envs,
             options=key_values("env_options", self.config.env_options),
             frame_stack=self.config.frame_stack,
+            ranks=ranks,
         )
 
     def restart_environments(self) -> None:
         """Start the environments anew from a seed that is derived from the step; the running episodes are cut."""
         self.observations = self.environments.reset(self._environment_seed())
-        self.hidden = self.agent.first_hidden(self.config.n_envs)
+        self.hidden = self.agent.first_hidden(self.environments.n_envs)
         self.episodes.cut()
         if self.bonus is not None:
             self.bonus.forget_episodes()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that `iterate` changes."""
+        """Everything that `iterate` changes, of all ranks, each of which must ask for it."""
         return self.own_state() | {"environments": self.environments.state_dict()}
 
     def own_state(self) -> dict[str, Any]:
         """The state without that of the environments, which need not have one before they are reset."""
-        memory = {} if self.hidden is None else {"hidden": self.hidden.clone()}
+        memory = {} if self.hidden is None else {"hidden": self.ranks.gather(self.hidden).clone()}
         return memory | {
             "step": self.step,
             "agent": module_state(self.agent),
@@ -244,9 +263,10 @@ class Trainer:
         self.action_generator.set_state(state["action_generator"])
         self.minibatch_generator.set_state(state["minibatch_generator"])
         self.episodes.load_state_dict(state["episodes"])
-        self.visits.load_state_dict(state["visits"])
+        if self.ranks.is_first:
+            self.visits.load_state_dict(state["visits"])
         if self.hidden is not None:
-            self.hidden = state["hidden"].to(self.device)
+            self.hidden = self.ranks.mine(state["hidden"]).to(self.device)
         try:
             self.observations = self.environments.load_state_dict(state["environments"])
         except NotRepeated as problem:
@@ -256,13 +276,18 @@ class Trainer:
     def _make_bonus(self) -> Bonus:
         given = self._given.get("bonus", self.config.bonus)
         if not (isinstance(given, str) or callable(given)):
+            if not self.ranks.alone:
+                raise ValueError(
+                    "of several processes each makes its own bonus: give a function that makes one from its Task"
+                )
             return deepcopy(require_bonus(given, "your bonus"))
         shape, policy_inputs = plain_shape(self.environments.observation_shape), None
         if self.config.recurrent:
             shape, policy_inputs = shapes_with_hidden(shape, self.agent.policy.width)
-        return bonuses.make(
+        made = bonuses.make(
             given,
             seed=self.config.seed,
+            ranks=self.ranks,
             observation_shape=shape,
             policy_inputs=policy_inputs,
             actions=self.environments.actions,
@@ -270,6 +295,13 @@ class Trainer:
             loss=feature_loss(self.distribution),
             **key_values("bonus_options", self.config.bonus_options),
         )
+        if not self.ranks.alone and not getattr(made, "shares_ranks", False):
+            raise ValueError(
+                f"the bonus {self.config.bonus} cannot be learned by several processes: it would see a part of the "
+                "environments on each. Let it sum or gather what it learns over the ranks of its Task, and say so by "
+                "shares_ranks = True; or train in one process"
+            )
+        return made
 
     def _random_play(self) -> Iterator[Transitions]:
         """Uniformly random play, rollout by rollout, from a stream of its own."""
@@ -278,7 +310,12 @@ class Trainer:
         for played in range(0, self.config.warm_up_steps, self.config.steps):
             steps = min(self.config.steps, self.config.warm_up_steps - played)
             transitions, observations = random_play(
-                self.environments, observations, steps=steps, distribution=self.distribution, generator=generator
+                self.environments,
+                observations,
+                steps=steps,
+                distribution=self.distribution,
+                generator=generator,
+                ranks=self.ranks,
             )
             yield transitions
 
@@ -299,7 +336,6 @@ class Trainer:
     def _batch(self, rollout: Rollout, gains: Tensor) -> Batch | Sequences:
         """The valid steps, with one advantage: the sum of both signals', weighed by `Mixing`. Sequences for a GRU."""
         transitions = rollout.transitions
-        self.weights = self.mixing.weights(self.agent.value_deviation[0].item(), self.episodes.returns)
         if rollout.hidden is not None:
             logs, targets = rollout.log_probabilities, gains + rollout.values
             return sequences_of(transitions, rollout.hidden[0], logs, gains @ self.weights, targets)
@@ -312,25 +348,34 @@ class Trainer:
             (gains + rollout.values).flatten(0, 1)[rows],
         )
 
-    def _update_agent(self, batch: Batch | Sequences, check: Callable[[], object]) -> dict[str, float]:
+    def _track_returns(self, transitions: Transitions, returns: Tensor) -> None:
+        """Move the units of the value heads by the returns of all ranks, (T, N, 2)."""
         config = self.config
-        if config.value_scale_rate and not config.untrained:
-            rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate]).to(self.device)
-            least = torch.tensor([self.mixing.least_deviation, 0.0]).to(self.device)
-            track_returns(self.agent, batch.returns.to(self.device), rate, least)
+        if not config.value_scale_rate or config.untrained:
+            return
+        valid = torch.ones_like(transitions.terminated) if transitions.valid is None else transitions.valid
+        rate = torch.tensor([self.mixing.value_rate, config.value_scale_rate]).to(self.device)
+        least = torch.tensor([self.mixing.least_deviation, 0.0]).to(self.device)
+        track_returns(self.agent, returns[self.ranks.gather(valid, 1)].to(self.device), rate, least)
+
+    def _update_agent(self, rollout: Rollout, gains: Tensor, check: Callable[[], object]) -> dict[str, float]:
+        config = self.config
+        by_environment = rollout.hidden is not None
+        share = share_of(rollout.transitions, gains @ self.weights, by_environment=by_environment, ranks=self.ranks)
         step_size = learning_rate(config, self.step)
         set_learning_rate(self.optimizer, step_size)
         try:
             losses = update_agent(
                 self.agent,
                 self.optimizer,
-                batch,
+                self._batch(rollout, gains),
                 config,
                 self.distribution,
                 heads=(config.extrinsic.weight > 0 and self.mixing.has_task, self.bonus is not None),
                 entropy_weight=self.mixing.entropy_weight(),
                 generator=self.minibatch_generator,
                 check=check,
+                share=share,
             )
         except NotFinite as problem:
             raise NotFinite(
@@ -368,37 +413,46 @@ def update_agent(
     entropy_weight: float,
     generator: torch.Generator,
     check: Callable[[], object] = lambda: None,
+    share: Share | None = None,
 ) -> dict[str, float]:
     """The mean `MEASURES` over the minibatches of a rollout, ``epochs`` passes of ``minibatches`` each, and how many
     ``updates``, steps of Adam, there were: fewer where the policy is ``target_kl`` away from the one that played.
 
     ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
-    ``check`` is called before every step of Adam.
+    ``check`` is called before every step of Adam. ``batch`` is this rank's ``share`` of the rollout: minibatches are
+    drawn from all of it, and a step descends the mean over the minibatch of all ranks.
     """
-    if len(batch) < config.minibatches:
+    share = share or Share(len(batch))
+    if share.total < config.minibatches:
         raise ValueError(
-            f"a rollout had {len(batch)} valid steps (in the others an environment only reset), too few for "
+            f"a rollout had {share.total} valid steps (in the others an environment only reset), too few for "
             f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
         )
     device = agent.values.weight.device
     trained = torch.tensor(heads, dtype=torch.float32).to(device)
     measured: list[Tensor] = []
     updates = 0
-    for index in minibatches(len(batch), config, generator=generator):
+    for index in minibatches(share.total, config, generator=generator):
         check()
-        loss, measures = ppo_loss(agent, batch.rows(index, device), config, distribution, trained, entropy_weight)
-        measured.append(measures)
+        loss, weight = None, share.weight(index)
+        measures = torch.zeros(len(MEASURES), device=device)
+        if weight:  # else no step of this minibatch is this rank's: its gradient is 0
+            own, advantages = batch.rows(share.own(index), device), share.advantages(index)
+            loss, measures = ppo_loss(agent, own, config, distribution, trained, entropy_weight, advantages)
+        measured.append(measures * weight)
         if config.untrained:
             continue
-        if config.target_kl and measures[MEASURES.index("kl")] > config.target_kl:
+        if config.target_kl and share.ranks.sum(measured[-1])[MEASURES.index("kl")] > config.target_kl:
             break
         optimizer.zero_grad()
-        loss.backward()
+        if loss is not None:
+            (loss * weight).backward()
+        sum_gradients(agent.parameters(), share.ranks)
         if config.max_gradient_norm:
             nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
         optimizer.step()
         updates += 1
-    sums = sum(measured, start=torch.zeros(len(MEASURES), device=device))
+    sums = share.ranks.sum(sum(measured, start=torch.zeros(len(MEASURES), device=device)))
     if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
         raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
     return dict(zip(MEASURES, (sums / len(measured)).cpu().tolist(), strict=True)) | {"updates": float(updates)}

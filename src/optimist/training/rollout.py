@@ -9,11 +9,12 @@ from torch import Tensor
 
 from optimist.bonuses.observations import Observations, label, map_observations, named
 from optimist.bonuses.protocol import Transitions
+from optimist.ranks import ALONE, Ranks
 from optimist.training.agent import Agent
 from optimist.training.distributions import Distribution
 from optimist.training.environments.protocol import Arrays, Environments, Step, map_arrays, named_arrays
 from optimist.training.recurrence import remembered
-from optimist.training.runs.episodes import Episodes
+from optimist.training.runs.episodes import Episodes, Steps
 from optimist.training.runs.timer import Timer
 
 
@@ -60,18 +61,20 @@ def collect(
     cut: bool,
     distribution: Distribution,
     generator: torch.Generator,
-    episodes: Episodes,
+    episodes: Episodes | Steps,
     timer: Timer,
     first_step: int,
     hidden: Tensor | None = None,
     check: Callable[[], object] = lambda: None,
+    ranks: Ranks = ALONE,
 ) -> tuple[Rollout, Arrays]:
     """A rollout from ``observations`` on, and the observations to act on next.
 
     ``hidden`` is what a recurrent agent remembers before them; None: nothing, they are the first of their episodes.
 
     With ``cut`` the episodes that are still running are truncated after it: their environments will be restarted.
-    ``check`` is called before every step, and may raise.
+    ``check`` is called before every step, and may raise. Of several ``ranks`` each plays its part of the environments;
+    actions are drawn for all of them, so that they do not depend on how many ranks there are.
     """
     n_envs, device = environments.n_envs, agent.values.weight.device
     seen, next_observations = _empty(observations, steps), _empty(observations, steps)
@@ -89,14 +92,14 @@ def collect(
         with timer.time("inference"):
             now = map_observations(lambda part: part.to(device), _write(seen, t, observations))
             outputs, values_now, after = agent.step(now, hidden)
-            action = distribution.sample(outputs, generator=generator)
+            action = ranks.mine(distribution.sample(ranks.placed(outputs), generator=generator))
             logs[t] = distribution.log_probability(outputs, action)
             values[t] = values_now
             actions.append(action.cpu())
         with timer.time("environment"):
             step = environments.step(actions[-1].numpy())
         with timer.time("bookkeeping"):
-            _require_finite_step(step, f"step {first_step + (t + 1) * n_envs:,}")
+            _require_finite_step(step, f"step {first_step + (t + 1) * n_envs * ranks.count:,}")
             _write(next_observations, t, step.next_observations)
             rewards[t] = torch.from_numpy(step.rewards)
             ended[0, t], ended[1, t] = torch.from_numpy(step.terminated), torch.from_numpy(step.truncated)
@@ -137,14 +140,15 @@ def random_play(
     steps: int,
     distribution: Distribution,
     generator: torch.Generator,
+    ranks: Ranks = ALONE,
 ) -> tuple[Transitions, Arrays]:
     """The transitions of uniformly random (or standard normal) actions, and the observations after them."""
-    indifferent = torch.zeros(environments.n_envs, distribution.outputs)
+    indifferent = torch.zeros(environments.n_envs * ranks.count, distribution.outputs)
     seen, after, actions, answers = _empty(observations, steps), _empty(observations, steps), [], []
     _require_finite("observation", observations, "the start of random play")
     for t in range(steps):
         _write(seen, t, observations)
-        actions.append(distribution.sample(indifferent, generator=generator))
+        actions.append(ranks.mine(distribution.sample(indifferent, generator=generator)))
         answers.append(environments.step(actions[-1].numpy()))
         _require_finite_step(answers[-1], f"step {(t + 1) * environments.n_envs:,} of random play")
         _write(after, t, answers[-1].next_observations)

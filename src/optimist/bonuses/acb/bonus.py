@@ -14,13 +14,15 @@ from optimist.bonuses.acb.auxiliary import AuxiliaryNetwork
 from optimist.bonuses.acb.cache import CHUNK, FeatureCache, joined, together
 from optimist.bonuses.acb.config import DEFAULT, ACBConfig, with_settings
 from optimist.bonuses.acb.minibatches import minibatch_rows, noise_minibatches
+from optimist.bonuses.acb.sharing import own_rows, probes, shared_steps
 from optimist.bonuses.acb.sizing import LateSizing, require_network, vector_example
 from optimist.bonuses.checkpointing import require_same_layout, seeded_generator, unchanged_on_error
 from optimist.bonuses.features.losses import Loss, forward
 from optimist.bonuses.observations import Observations
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, shared_rows
 from optimist.checks import require_seed
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 
 class ACB(Bonus):
@@ -44,6 +46,7 @@ class ACB(Bonus):
     """
 
     reads_policy = True
+    shares_ranks = True
 
     def __init__(
         self,
@@ -54,8 +57,10 @@ class ACB(Bonus):
         config: ACBConfig | None = None,
         logits: Callable[[nn.Module, Any], Tensor] = forward,
         loss: Loss | None = None,
+        ranks: Ranks = ALONE,
         **settings: Any,
     ):
+        self.ranks = ranks
         self.config = with_settings(config or DEFAULT, settings)
         self._policy = require_network(policy_network, self.config)
         self._auxiliary = AuxiliaryNetwork(self._policy)  # line 2: theta_aux <- theta
@@ -69,17 +74,18 @@ class ACB(Bonus):
     @torch.no_grad()
     def compute(self, transitions: Transitions) -> Tensor:
         """The bonus of every next state, (T, N); changes nothing."""
+        probed = self._probes(transitions, "next_observations")
         if self.config.statistics != "batch":
-            return at_valid_steps(transitions, lambda valid: self._bonuses(valid, CHUNK))
+            return at_valid_steps(transitions, lambda valid: self._bonuses(valid, CHUNK, probed))
         # Released code: the statistics are those of the N states of one step, whether or not they are valid.
         rows, n_envs = transitions.rows, transitions.n_envs
-        return at_valid_steps(transitions, lambda _: self._bonuses(transitions, n_envs).to(rows.device)[rows])
+        return at_valid_steps(transitions, lambda _: self._bonuses(transitions, n_envs, probed).to(rows.device)[rows])
 
-    def _bonuses(self, transitions: Transitions, size: int) -> Tensor:
+    def _bonuses(self, transitions: Transitions, size: int, probed: Observations | None) -> Tensor:
         """The bonus of every next state, ``size`` of them read together, (T N,)."""
         states = transitions.next_observations  # line 4: observe x_t
-        regression = self._sizing.regression_for(states)
-        scale = regression.scale.settled(lambda: self._cache.read(regression, states, size))
+        regression = self._sizing.regression_for(states, probed)
+        scale = regression.scale.settled(lambda: self._cache.read(regression, states, size), self.ranks)
         # line 5: g_t = g(x_t; f, theta_aux); once for equal states, unless the statistics are those of this rollout
         if self.config.statistics in ("running", "none"):
             batches, which = self._cache.read_once(regression, states, size)
@@ -89,25 +95,26 @@ class ACB(Bonus):
             batches = [joined(batches)]
         # line 6: b_t = max_m (w_m' g_t)^2, or the mean over m; in the form that the configuration asks for
         aggregate, form = self.config.aggregate, self.config.form
-        bonuses = together([regression.bonuses(g, scale, aggregate, form) for g in batches])
+        bonuses = together([regression.bonuses(g, scale, aggregate, form, self.ranks) for g in batches])
         return bonuses if which is None else bonuses[which]
 
     @torch.no_grad()
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """The squared error and the states used in training on a rollout, after which the auxiliary network moves."""
-        states, total = getattr(transitions, self.config.train_on), transitions.ended.numel()
-        regression = self._sizing.regression_for(states)
+        states, total = getattr(transitions, self.config.train_on), rows.total
+        regression = self._sizing.regression_for(states, self._probes(transitions, self.config.train_on, rows))
         # All or nothing: what can be refused is refused before anything changes, and a fit that fails is undone.
         self._auxiliary.require(self._policy)
         generator = self._generator.clone_state()
         schedule = minibatch_rows(total, self.config, generator=generator)
-        features = self._cache.lookup(regression, states, torch.cat(schedule).unique())  # line 5, for lines 10, 11
+        read = self._cache.lookup(regression, states, own_rows(rows, torch.cat(schedule)))  # line 5, for lines 10, 11
+        shared = shared_steps(read, regression, states, rows, self.ranks)
         # line 10: draw y_m ~ N(0, 1); line 11: fit w_m by the loss (w_m' g - y_m)^2 + lambda |w_m - w_0|^2
         like = regression.solver.ensembles[0]
-        noise = noise_minibatches(features, schedule, total, self.config, like=like, generator=generator)
+        noise = noise_minibatches(shared, schedule, total, self.config, like=like, generator=generator)
         with unchanged_on_error(regression.scale):
-            loss = regression.solver.fit(noise, regression.scale)
+            loss = shared.fit(regression, noise, regression.scale)
         self._sizing.settle(regression)
         self._generator = generator
         # line 12: theta_aux <- alpha theta + (1 - alpha) theta_aux
@@ -115,6 +122,12 @@ class ACB(Bonus):
         self._auxiliary.move_towards(self._policy, alpha, biases=self.config.auxiliary_biases)
         self._cache.clear()
         return {"loss": loss, "trained": float(sum(len(rows) for rows in schedule))}
+
+    def _probes(self, transitions: Transitions, which: str, rows: SharedRows | None = None) -> Observations | None:
+        """On several ranks, until the regression is settled: the states on which all of them probe the network."""
+        if self.ranks.alone or self._sizing.is_settled or transitions.only_valid is None:
+            return None
+        return probes(getattr(transitions.only_valid, which), rows or shared_rows(transitions, self.ranks))
 
     def state_dict(self) -> dict[str, Any]:
         """Ensemble, optimizer, averages, feature statistics, auxiliary network, random state, observation layout."""

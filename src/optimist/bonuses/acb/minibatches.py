@@ -1,12 +1,13 @@
 """What an update of ACB steps through: which states of a rollout, their features, and the noise to be predicted."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from optimist.bonuses.acb.config import ACBConfig
+from optimist.bonuses.acb.sharing import SharedSteps
 from optimist.bonuses.features.batch import FeatureBatch
 
 
@@ -37,7 +38,7 @@ def minibatch_rows(total: int, config: ACBConfig, *, generator: torch.Generator)
 
 
 def noise_minibatches(
-    features: Callable[[Tensor], FeatureBatch],
+    steps: SharedSteps,
     schedule: Sequence[Tensor],
     total: int,
     config: ACBConfig,
@@ -47,10 +48,12 @@ def noise_minibatches(
 ) -> Iterator[tuple[FeatureBatch, Tensor]]:
     """The raw features of every step, and noise of N(0, 1) to be predicted from them, (n, m).
 
+    Noise is drawn for all rows of a step, whichever of them this rank reads.
+
     Paper: Algorithm 2, line 10.
     """
     members = config.ensemble_size
     tied = torch.randn(total, members, generator=generator) if config.targets == "per-rollout" else None
     for rows in schedule:
         noise = torch.randn(len(rows), members, generator=generator) if tied is None else tied[rows]
-        yield features(rows), noise.to(like)
+        yield steps.features(rows), steps.kept(rows, noise).to(like)

@@ -1,6 +1,6 @@
 """The second moments of features and noise: all that least squares needs, whatever coordinates it is solved in."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from optimist.bonuses.acb.standardize import Coordinates
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.distinct import distinct_rows
 from optimist.bonuses.scaling import device_with_double, in_double, merge_moments
+from optimist.ranks import Ranks
 
 STRIP = 256  # columns of the scatter that are summed at once
 
@@ -33,6 +34,11 @@ class NoiseMoments:
         self._scatter = torch.zeros(dimensions, dimensions, dtype=torch.float64, device=device)
         self._co_scatter = torch.zeros(dimensions, n_targets, dtype=torch.float64, device=device)
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The dimensions of features and of targets, d and m."""
+        return self._co_scatter.shape[0], self._co_scatter.shape[1]
+
     def copy(self) -> "NoiseMoments":
         """One to add to, so that what fails leaves this one as it was."""
         made = NoiseMoments(0, 0, device=self._mean.device)
@@ -41,15 +47,37 @@ class NoiseMoments:
 
     def add(self, features: Tensor, targets: Tensor | None = None) -> None:
         """Merge a batch. Shapes: features (n, d), targets (n, m)."""
+        if not len(features):
+            return
         n, g_mean, y_mean, g, y = _centered(features.to(self._mean.device), targets)
-        y_shift = y_mean - self._target_mean
-        self._target_mean = self._target_mean + y_shift * (n / (self.count + n))
-        self.count, self._mean, shift, weight = merge_moments(self.count, self._mean, n, g_mean)
-        for start in range(0, len(shift), STRIP):
-            columns = slice(start, start + STRIP)
+        shift, y_shift, weight = self._shifted(n, g_mean, y_mean)
+        for start, columns in strips(len(shift)):
             self._scatter[start:, columns].addmm_(g[:, start:].T, g[:, columns])
             self._scatter[start:, columns].addr_(shift[start:], shift[columns], alpha=weight)
         self._co_scatter.addmm_(g.T, y).addr_(shift, y_shift, alpha=weight)
+
+    def merge(self, added: "NoiseMoments", ranks: Ranks) -> None:
+        """Merge the moments called ``added`` of every rank, which are of its own states; they are no more of use then.
+
+        Exchanged are d^2 / 2 + d m numbers in float64, half of the scatter some columns at a time.
+        """
+        n, count = added.count, ranks.sum(added._mean.new_tensor([added.count]))
+        mean, target_mean = (ranks.sum(m * n) / count for m in (added._mean, added._target_mean))
+        offset, y_offset = added._mean - mean, added._target_mean - target_mean  # each rank's own, about that of all
+        shift, y_shift, weight = self._shifted(round(count.item()), mean, target_mean)
+        for start, columns in strips(len(shift)):
+            part = added._scatter[start:, columns].addr_(offset[start:], offset[columns], alpha=n)
+            self._scatter[start:, columns] += ranks.sum(part)
+            self._scatter[start:, columns].addr_(shift[start:], shift[columns], alpha=weight)
+        self._co_scatter += ranks.sum(added._co_scatter.addr_(offset, y_offset, alpha=n))
+        self._co_scatter.addr_(shift, y_shift, alpha=weight)
+
+    def _shifted(self, n: int, mean: Tensor, target_mean: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Merge count and means of ``n`` more states: how far these are from those before, and what that counts for."""
+        y_shift = target_mean - self._target_mean
+        self._target_mean = self._target_mean + y_shift * (n / (self.count + n))
+        self.count, self._mean, shift, weight = merge_moments(self.count, self._mean, n, mean)
+        return shift, y_shift, weight
 
     def gram(self, coordinates: Coordinates | None) -> Tensor:
         """The lower triangle of ``sum x x'``, x the features in ``coordinates``; None: as they are. Shapes: (d, d)."""
@@ -115,6 +143,11 @@ def _centered(features: Tensor, targets: Tensor | None) -> tuple[int, Tensor, Te
         y.index_add_(0, distinct.which, targets.to(g))
     g_mean, y_mean, root = (g * counts).sum(0) / n, y.sum(0) / n, counts.sqrt()
     return n, g_mean, y_mean, g.sub_(g_mean).mul_(root), y.div_(root).sub_(root * y_mean)
+
+
+def strips(size: int) -> Iterator[tuple[int, slice]]:
+    """The columns of a matrix of ``size`` columns, some at a time, each with the first row of its lower triangle."""
+    return ((start, slice(start, start + STRIP)) for start in range(0, size, STRIP))
 
 
 def regularized_factor(gram: Tensor, ridge: float) -> Tensor:

@@ -28,6 +28,7 @@ from optimist.bonuses.observations import (
     shaped_rows,
     unnamed,
 )
+from optimist.ranks import ALONE, Ranks
 
 EXACT_DIMENSIONS = 4096
 """Up to here solver "auto" is exact: a matrix of 134 MB in float64, and 33 million operations per state."""
@@ -47,14 +48,21 @@ class Regression:
     reader: Reader
     """How the solver's regressors are read; it forgets what it keeps of them when they are settled anew."""
 
-    def bonuses(self, features: FeatureBatch, scale: FeatureScale, aggregate: Aggregate, form: BonusForm) -> Tensor:
+    def bonuses(
+        self,
+        features: FeatureBatch,
+        scale: FeatureScale,
+        aggregate: Aggregate,
+        form: BonusForm,
+        ranks: Ranks = ALONE,
+    ) -> Tensor:
         """``max_m <w_m, x_n>^2``, or the mean over m, in ``form``, x the features in coordinates of ``scale``, (n,).
 
         Of several ensembles, as a streaming solver may keep, the one with the smallest deviation counts.
         """
         ensembles = self.solver.ensembles
         weights, lasts = [block.flatten(0, 1) for block in ensembles], scale.today() is not None
-        predicted = self.reader.predictions(weights, scale.standardize(features), lasts=lasts)
+        predicted = self.reader.predictions(weights, scale.standardize(features, ranks), lasts=lasts)
         squares = squared_deviation(predicted.unflatten(1, ensembles[0].shape[:2]), aggregate).amin(1)
         if form != "bounded" and isinstance(self.solver, ExactSolver):
             squares = squares / first_rollout(self.scale, scale)
@@ -115,12 +123,20 @@ class LateSizing:
         regression = self._regression
         return None if regression is None else sum(shape.numel() for shape in regression.features.shapes)
 
-    def regression_for(self, observations: Observations) -> Regression:
-        """The regression; before it is settled, the one that an update on ``observations`` (T, N, ...) starts from."""
+    @property
+    def is_settled(self) -> bool:
+        """Whether an update has confirmed the regression on real states."""
+        return self._is_settled and self._regression is not None
+
+    def regression_for(self, observations: Observations, probes: Observations | None = None) -> Regression:
+        """The regression; before it is settled, the one that an update on ``observations`` (T, N, ...) starts from.
+
+        ``probes`` (n, 1, ...) are the states on which all ranks probe the network; None: the observations themselves.
+        """
         if self._is_settled and self._regression is not None:
             return self._regression
         started = self._regression or self._prospect_of(flatten_time(observations))
-        rows = started.rows(observations)
+        rows = started.rows(observations if probes is None else probes)
         with explained(rows):
             if feature_maps.still_fits(started.features, rows):
                 return started

@@ -11,7 +11,8 @@ from torch import Tensor
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.features.batch import Dense, FeatureBatch, Scratch
 from optimist.bonuses.features.maps import FeatureMap
-from optimist.bonuses.scaling import merge_moments
+from optimist.bonuses.scaling import merge_moments, pooled
+from optimist.ranks import ALONE, Ranks
 
 ROUNDING = 1e-6  # of a mean: deviations below it are single precision's
 
@@ -181,14 +182,15 @@ class FeatureScale(Protocol):
     """What is done to features before the regressors read them, in two steps: one for good, one that may still move.
 
     A solver that keeps sums of the past keeps ``lasting`` features and solves in the coordinates of ``today``; one that
-    keeps regressors alone reads ``standardize``, both steps at once.
+    keeps regressors alone reads ``standardize``, both steps at once. A batch has the statistics of its parts on all of
+    the ``ranks`` that are given.
     """
 
-    def observe(self, features: FeatureBatch) -> None:
+    def observe(self, features: FeatureBatch, ranks: Ranks = ALONE) -> None:
         """Take the statistics of a batch in. The only mutation."""
         ...
 
-    def lasting(self, features: FeatureBatch) -> FeatureBatch:
+    def lasting(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch after what is done to it for good: nothing, or its own statistics taken out."""
         ...
 
@@ -196,11 +198,11 @@ class FeatureScale(Protocol):
         """The coordinates in which lasting features are read now; None: as they are."""
         ...
 
-    def standardize(self, features: FeatureBatch) -> FeatureBatch:
+    def standardize(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch as the regressors read it now; changes nothing."""
         ...
 
-    def settled(self, batches: Callable[[], Iterable[FeatureBatch]]) -> "FeatureScale":
+    def settled(self, batches: Callable[[], Iterable[FeatureBatch]], ranks: Ranks = ALONE) -> "FeatureScale":
         """Itself or, before anything was observed, one that knows ``batches``, which are about to be read."""
         ...
 
@@ -216,23 +218,30 @@ class FeatureScale(Protocol):
 class Unscaled:
     """Features as they are."""
 
-    def observe(self, features: FeatureBatch) -> None:
+    def observe(self, features: FeatureBatch, ranks: Ranks = ALONE) -> None:
         """Nothing to take in."""
 
-    def lasting(self, features: FeatureBatch) -> FeatureBatch:
+    def lasting(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch itself."""
         return features
 
     def today(self) -> None:
         """As they are."""
 
-    def standardize(self, features: FeatureBatch) -> FeatureBatch:
+    def standardize(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch itself."""
         return features
 
-    def settled(self, batches: Callable[[], Iterable[FeatureBatch]]) -> "Unscaled":
+    def settled(self, batches: Callable[[], Iterable[FeatureBatch]], ranks: Ranks = ALONE) -> "Unscaled":
         """Itself."""
         return self
+
+    def fresh(self) -> "Unscaled":
+        """Itself."""
+        return self
+
+    def merge(self, seen: FeatureScale, ranks: Ranks) -> None:
+        """Nothing to merge."""
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""
@@ -254,28 +263,28 @@ class BatchScale:
     def __init__(self, floor: Floor):
         self._floor = floor
 
-    def observe(self, features: FeatureBatch) -> None:
+    def observe(self, features: FeatureBatch, ranks: Ranks = ALONE) -> None:
         """Nothing to take in: every batch brings its own statistics."""
 
-    def lasting(self, features: FeatureBatch) -> FeatureBatch:
+    def lasting(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch with mean 0 and variance ``v / (v + eps)`` in every coordinate of variance ``v``."""
-        if len(features) < 2:
+        n, mean, variance = pooled(ranks, len(features), *_mean_and_variance(features, lambda values: values))
+        if n < 2:
             raise ValueError(
                 "batch statistics need at least two states read together, got one: "
                 "run two or more environments, or use statistics='running'"
             )
-        mean, variance = _mean_and_variance(features, lambda values: values)
         inverse = self._floor.inverse_scale(mean, variance)
         return Coordinates(mean, inverse, []).standardize(features)
 
     def today(self) -> None:
         """As they are: what a batch was divided by does not change any more."""
 
-    def standardize(self, features: FeatureBatch) -> FeatureBatch:
+    def standardize(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The same as ``lasting``."""
-        return self.lasting(features)
+        return self.lasting(features, ranks)
 
-    def settled(self, batches: Callable[[], Iterable[FeatureBatch]]) -> "BatchScale":
+    def settled(self, batches: Callable[[], Iterable[FeatureBatch]], ranks: Ranks = ALONE) -> "BatchScale":
         """Itself."""
         return self
 
@@ -309,17 +318,19 @@ class RunningScale:
         """How many states were observed."""
         return self._count
 
-    def observe(self, features: FeatureBatch) -> None:
+    def observe(self, features: FeatureBatch, ranks: Ranks = ALONE) -> None:
         """Merge the mean and the scatter of a batch."""
-        n, count = len(features), self._count
-        self._today = None
-        for k, (mean, variance) in enumerate(zip(*_mean_and_variance(features, _double), strict=True)):
+        self._merge(*pooled(ranks, len(features), *_mean_and_variance(features, _double)))
+
+    def _merge(self, n: int, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:
+        count, self._today = self._count, None
+        for k, (mean, variance) in enumerate(zip(means, variances, strict=True)):
             merged = merge_moments(count, self._mean[k], n, mean)
             self._mean[k] = merged.mean
             self._scatter[k] += variance * n + merged.shift.square_() * merged.weight
             self._count = merged.count
 
-    def lasting(self, features: FeatureBatch) -> FeatureBatch:
+    def lasting(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch itself: the statistics will still move."""
         return features
 
@@ -332,12 +343,12 @@ class RunningScale:
             self._today = Coordinates(list(self._mean), inverse, information)
         return self._today
 
-    def standardize(self, features: FeatureBatch) -> FeatureBatch:
+    def standardize(self, features: FeatureBatch, ranks: Ranks = ALONE) -> FeatureBatch:
         """The batch minus the running mean, over the running deviation."""
         coordinates = self.today()
         return features if coordinates is None else coordinates.standardize(features)
 
-    def settled(self, batches: Callable[[], Iterable[FeatureBatch]]) -> "RunningScale":
+    def settled(self, batches: Callable[[], Iterable[FeatureBatch]], ranks: Ranks = ALONE) -> "RunningScale":
         """Itself or, before the first batch, one that has observed ``batches``; this one is not changed.
 
         Where nothing varies among them (one state, or the same all along), it is their distance to 0 that counts as one
@@ -345,13 +356,27 @@ class RunningScale:
         """
         if self._count:
             return self
-        first = RunningScale([mean.shape for mean in self._mean], self._floor)
+        first = self.fresh()
         for batch in batches():
             first.observe(batch)
+        if not ranks.alone:
+            of_this, first = first, self.fresh()
+            first.merge(of_this, ranks)
         squares = [first._count * mean.square() for mean in first._mean]
         if total(first._scatter) <= ROUNDING**2 * total(squares):
             first._scatter, first._mean = squares, [torch.zeros_like(mean) for mean in first._mean]
         return first
+
+    def fresh(self) -> "RunningScale":
+        """One of the same kind that has observed nothing."""
+        return RunningScale([mean.shape for mean in self._mean], self._floor)
+
+    def merge(self, seen: FeatureScale, ranks: Ranks) -> None:
+        """Merge what the one called ``seen``, `fresh` before, of every rank has observed."""
+        if not isinstance(seen, RunningScale):
+            raise TypeError(f"running statistics merge with their own kind, got {type(seen).__name__}")
+        variances = [scatter / max(seen._count, 1) for scatter in seen._scatter]
+        self._merge(*pooled(ranks, seen._count, seen._mean, variances))
 
     def state_dict(self) -> dict[str, Any]:
         """The count, the means and the scatters."""

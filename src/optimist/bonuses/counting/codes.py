@@ -19,6 +19,7 @@ from optimist.bonuses.observations import (
     parts_of,
     rows_of,
 )
+from optimist.ranks import ALONE, Ranks
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 CodeName = Literal["auto", "exact", "simhash"]
@@ -45,13 +46,20 @@ class Code(Protocol):
 
 
 def make_code(
-    shape: ObservationShape, name: CodeName, *, bits: int, clip: float, channels: Channels, generator: torch.Generator
+    shape: ObservationShape,
+    name: CodeName,
+    *,
+    bits: int,
+    clip: float,
+    channels: Channels,
+    generator: torch.Generator,
+    ranks: Ranks = ALONE,
 ) -> Code:
     """The code called ``name``; "auto" is exact where all parts of an observation are discrete, else SimHash."""
     discrete = all(isinstance(part, Discrete) for part in parts_of(shape, channels=channels).values())
     if name == "exact" or (name == "auto" and discrete):
         return ExactHash(shape, channels=channels, generator=generator)
-    return SimHash(shape, channels=channels, bits=bits, clip=clip, generator=generator)
+    return SimHash(shape, channels=channels, bits=bits, clip=clip, generator=generator, ranks=ranks)
 
 
 def require_bits(bits: int) -> None:
@@ -119,9 +127,16 @@ class SimHash:
     """
 
     def __init__(
-        self, shape: ObservationShape, *, channels: Channels, bits: int, clip: float, generator: torch.Generator
+        self,
+        shape: ObservationShape,
+        *,
+        channels: Channels,
+        bits: int,
+        clip: float,
+        generator: torch.Generator,
+        ranks: Ranks = ALONE,
     ):
-        self._observations = WhitenedObservations(shape, channels=channels, clip=clip)
+        self._observations = WhitenedObservations(shape, channels=channels, clip=clip, ranks=ranks)
         self._directions = {
             name: torch.randn(torch.Size(part.shape).numel(), bits, generator=generator)
             for name, part in self._observations.parts.items()

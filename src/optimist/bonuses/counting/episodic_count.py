@@ -14,6 +14,7 @@ from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, read_on_cpu, require_environments
 from optimist.checks import require_choice, require_positive_fields
+from optimist.ranks import ALONE, Ranks
 
 Form = Literal["inverse-root", "first-visit"]
 
@@ -68,10 +69,17 @@ class EpisodicCount(Bonus):
 
     depends_on_order = True
     is_episodic = True
+    shares_ranks = True
 
     def __init__(
-        self, observation_shape: ObservationShape, *, seed: int = 0, config: EpisodicCountConfig | None = None
+        self,
+        observation_shape: ObservationShape,
+        *,
+        seed: int = 0,
+        config: EpisodicCountConfig | None = None,
+        ranks: Ranks = ALONE,
     ):
+        self.ranks = ranks
         self.config = config or EpisodicCountConfig()
         self._code = make_code(
             observation_shape,
@@ -80,6 +88,7 @@ class EpisodicCount(Bonus):
             clip=self.config.clip,
             channels=self.config.channels,
             generator=seeded_generator(seed, "episodic count"),
+            ranks=ranks,
         )
         self._n_envs = 0  # N; set by the first update
         self._carried = nothing_visited()
@@ -108,7 +117,8 @@ class EpisodicCount(Bonus):
             n, carried = visits_within_episodes(self._carried, keys, transitions)
         self._carried = carried
         self._n_envs = transitions.n_envs
-        return {"codes": float(len(self._carried.keys)), "new": (n == 1).float().mean().item()}
+        codes, new, visits = self.ranks.sum(torch.tensor([len(carried.keys), int((n == 1).sum()), len(n)])).tolist()
+        return {"codes": float(codes), "new": new / visits}
 
     def forget_episodes(self, which: Tensor | None = None) -> None:
         """Drop the visits of the chosen environments' running episodes."""
@@ -121,8 +131,11 @@ class EpisodicCount(Bonus):
 
     def state_dict(self) -> dict[str, Any]:
         """The code's own state, N, and the visits of running episodes."""
-        carried = {name: value.clone() for name, value in vars(self._carried).items()}
-        return {"code": self._code.state_dict(), "n_envs": self._n_envs, "carried": carried}
+        carried, n_envs = self._carried, self._n_envs * self.ranks.count
+        columns = torch.stack([carried.environments + self.ranks.rank * self._n_envs, carried.keys, carried.counts], 1)
+        whole = torch.cat(self.ranks.gather_uneven(columns))
+        named = dict(zip(vars(carried), whole.T.clone(), strict=True))
+        return {"code": self._code.state_dict(), "n_envs": n_envs, "carried": named}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
@@ -131,7 +144,10 @@ class EpisodicCount(Bonus):
         if not len(carried.environments) == len(carried.keys) == len(carried.counts):
             raise ValueError("environments, keys and counts must be of one length: the saved table is damaged")
         self._code.load_state_dict(state["code"])
-        self._n_envs, self._carried = state["n_envs"], carried
+        self._n_envs = state["n_envs"] // self.ranks.count
+        first = self.ranks.rank * self._n_envs
+        mine = (carried.environments >= first) & (carried.environments < first + self._n_envs)
+        self._carried = Visits(carried.environments[mine] - first, carried.keys[mine], carried.counts[mine])
 
     def _require(self, transitions: Transitions) -> None:
         if self._n_envs not in (0, transitions.n_envs):

@@ -11,8 +11,9 @@ from optimist.bonuses.checkpointing import require_same_layout, seeded_generator
 from optimist.bonuses.counting.codes import CodeName, make_code, require_bits
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
-from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
+from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu, shared_rows
 from optimist.checks import require_choice, require_positive_fields
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,17 @@ class HashCount(Bonus):
     """
 
     depends_on_order = True
+    shares_ranks = True
 
-    def __init__(self, observation_shape: ObservationShape, *, seed: int = 0, config: HashCountConfig | None = None):
+    def __init__(
+        self,
+        observation_shape: ObservationShape,
+        *,
+        seed: int = 0,
+        config: HashCountConfig | None = None,
+        ranks: Ranks = ALONE,
+    ):
+        self.ranks = ranks
         self.config = config or HashCountConfig()
         self._code = make_code(
             observation_shape,
@@ -55,6 +65,7 @@ class HashCount(Bonus):
             clip=self.config.clip,
             channels=self.config.channels,
             generator=seeded_generator(seed, "hash count"),
+            ranks=ranks,
         )
         self._table = CountTable()
 
@@ -62,20 +73,23 @@ class HashCount(Bonus):
     def compute(self, transitions: Transitions) -> Tensor:
         """``1 / sqrt(n)`` of every next state, (T, N); changes nothing."""
 
+        rows = shared_rows(transitions, self.ranks)
+
         def bonuses(valid: Transitions) -> Tensor:
             keys = self._code.keys(valid.next_observations)
-            steps = transitions.rows // transitions.n_envs
-            return (self._table.counts(keys) + visits_so_far(keys, steps)).float().rsqrt()
+            steps, everyone = transitions.rows // transitions.n_envs, torch.arange(rows.total)
+            so_far = visits_so_far(rows.together(everyone, keys), rows.together(everyone, steps))
+            return (self._table.counts(keys) + rows.kept(everyone, so_far)).float().rsqrt()
 
         return at_valid_steps(transitions, bonuses)
 
     @read_on_cpu
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """Count the next states of a rollout; returns the codes ever seen, and the new ones per transition."""
         with unchanged_on_error(self._code):
             self._code.update(transitions.next_observations)
-            keys = self._code.keys(transitions.next_observations)
+            keys = rows.together(torch.arange(rows.total), self._code.keys(transitions.next_observations))
         known = len(self._table)
         self._table.add(keys)
         return {"codes": float(len(self._table)), "new": (len(self._table) - known) / len(keys)}

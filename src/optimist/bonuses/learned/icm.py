@@ -17,6 +17,7 @@ from optimist.bonuses.observations import Channels, Observations, ObservationSha
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_fields, require_positive_fields
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,23 @@ class ICM(Bonus):
 
     needs_warm_up = True
     reads_actions = True
+    shares_ranks = True
 
     def __init__(
-        self, observation_shape: ObservationShape, actions: Actions, *, seed: int = 0, config: ICMConfig | None = None
+        self,
+        observation_shape: ObservationShape,
+        actions: Actions,
+        *,
+        seed: int = 0,
+        config: ICMConfig | None = None,
+        ranks: Ranks = ALONE,
     ):
+        self.ranks = ranks
         self.config = config or ICMConfig()
         self._actions = actions
         self._generator = seeded_generator(seed, "icm")
         self._observations = WhitenedObservations(
-            observation_shape, channels=self.config.channels, clip=self.config.clip
+            observation_shape, channels=self.config.channels, clip=self.config.clip, ranks=ranks
         )
         n_features = self.config.n_features
         self._model = InverseModel(self._observations.parts, actions, n_features, generator=self._generator)
@@ -81,6 +90,7 @@ class ICM(Bonus):
             self._observations,
             learning_rate=self.config.learning_rate,
             generator=self._generator,
+            ranks=ranks,
         )
 
     @read_on_cpu
@@ -91,18 +101,19 @@ class ICM(Bonus):
 
     @read_on_cpu
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """Move the whitening statistics once, then train both models; returns their mean losses."""
         actions, before, after = self._rows(transitions)
         batches = minibatches(
-            len(actions), epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
+            rows.total, epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
         )
         with unchanged_on_error(self._trainer):
             self._observations.update(after)
             metrics, _ = self._trainer.fit(
                 batches,
-                lambda rows: self._losses(before, after, actions, rows),
+                lambda own: self._losses(before, after, actions, own),
                 weights={"forward_loss": self.config.forward_weight, "inverse_loss": self.config.inverse_weight},
+                rows=rows,
             )
         return metrics
 

@@ -16,6 +16,7 @@ from optimist.bonuses.observations import Channels, Observations, ObservationSha
 from optimist.bonuses.protocol import shown
 from optimist.bonuses.transitions import Transitions, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_positive_fields
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 
 class InverseModel(nn.Module):
@@ -76,12 +77,14 @@ class InverseDynamics:
         *,
         seed: int = 0,
         config: InverseDynamicsConfig | None = None,
+        ranks: Ranks = ALONE,
     ):
+        self.ranks = ranks
         self.config = config or InverseDynamicsConfig()
         self._actions = actions
         self._generator = seeded_generator(seed, "inverse dynamics")
         self._observations = WhitenedObservations(
-            observation_shape, channels=self.config.channels, clip=self.config.clip
+            observation_shape, channels=self.config.channels, clip=self.config.clip, ranks=ranks
         )
         self._model = InverseModel(self._observations.parts, actions, self.config.n_features, generator=self._generator)
         self._trainer = NetworkTrainer(
@@ -89,6 +92,7 @@ class InverseDynamics:
             self._observations,
             learning_rate=self.config.learning_rate,
             generator=self._generator,
+            ranks=ranks,
         )
 
     @property
@@ -108,22 +112,22 @@ class InverseDynamics:
 
     @read_on_cpu
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """Move the whitening statistics once, then train; returns the mean loss of telling the action."""
         actions = self._actions.rows_of(transitions.actions)
         before = self._observations.rows(transitions.observations)
         after = self._observations.rows(transitions.next_observations)
 
-        def losses(rows: Tensor) -> dict[str, Tensor]:
-            *_, prediction = self._model(self._observations.read(before, rows), self._observations.read(after, rows))
-            return {"inverse_loss": self._actions.loss(prediction, actions[rows])}
+        def losses(own: Tensor) -> dict[str, Tensor]:
+            *_, prediction = self._model(self._observations.read(before, own), self._observations.read(after, own))
+            return {"inverse_loss": self._actions.loss(prediction, actions[own])}
 
         batches = minibatches(
-            len(actions), epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
+            rows.total, epochs=self.config.epochs, count=self.config.minibatches, generator=self._generator
         )
         with unchanged_on_error(self._trainer):
             self._observations.update(after)
-            metrics, _ = self._trainer.fit(batches, losses, weights={"inverse_loss": 1.0})
+            metrics, _ = self._trainer.fit(batches, losses, weights={"inverse_loss": 1.0}, rows=rows)
         return metrics
 
     @read_on_cpu

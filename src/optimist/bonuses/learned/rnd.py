@@ -15,6 +15,7 @@ from optimist.bonuses.observations import Channels, ObservationShape, chunks
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_positive_fields
+from optimist.ranks import ALONE, Ranks, SharedRows
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,21 @@ class RND(Bonus):
     """
 
     needs_warm_up = True
+    shares_ranks = True
 
-    def __init__(self, observation_shape: ObservationShape, *, seed: int = 0, config: RNDConfig | None = None):
+    def __init__(
+        self,
+        observation_shape: ObservationShape,
+        *,
+        seed: int = 0,
+        config: RNDConfig | None = None,
+        ranks: Ranks = ALONE,
+    ):
+        self.ranks = ranks
         self.config = config or RNDConfig()
         self._generator = seeded_generator(seed, "rnd")
         self._observations = WhitenedObservations(
-            observation_shape, channels=self.config.channels, clip=self.config.clip
+            observation_shape, channels=self.config.channels, clip=self.config.clip, ranks=ranks
         )
         parts, n_features = self._observations.parts, self.config.n_features
         self._target = Encoder(parts, n_features, generator=self._generator).requires_grad_(False)
@@ -76,6 +86,7 @@ class RND(Bonus):
             self._observations,
             learning_rate=self.config.learning_rate,
             generator=self._generator,
+            ranks=ranks,
         )
 
     @read_on_cpu
@@ -86,14 +97,14 @@ class RND(Bonus):
 
     @read_on_cpu
     @from_valid_steps
-    def update(self, transitions: Transitions) -> dict[str, float]:
+    def update(self, transitions: Transitions, rows: SharedRows) -> dict[str, float]:
         """Move the whitening statistics once, then train the predictor; returns its mean loss and the states used."""
-        rows = self._observations.rows(transitions.next_observations)
+        states = self._observations.rows(transitions.next_observations)
         with unchanged_on_error(self._trainer):
-            self._observations.update(rows)
-            batches = self._thinned(transitions.ended.numel())
+            self._observations.update(states)
+            batches = self._thinned(rows.total)
             metrics, trained = self._trainer.fit(
-                batches, lambda kept: {"loss": self._errors(rows, kept)}, weights={"loss": 1.0}
+                batches, lambda kept: {"loss": self._errors(states, kept)}, weights={"loss": 1.0}, rows=rows
             )
         return metrics | {"trained": float(trained)}
 

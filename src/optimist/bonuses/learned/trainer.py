@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from optimist.bonuses.checkpointing import load_optimizer_state, module_state, optimizer_state, require_same_layout
 from optimist.bonuses.learned.whitened import WhitenedObservations
+from optimist.ranks import ALONE, Ranks, SharedRows, sum_gradients
 
 
 class NetworkTrainer:
@@ -24,12 +25,14 @@ class NetworkTrainer:
         *,
         learning_rate: float,
         generator: torch.Generator,
+        ranks: Ranks = ALONE,
     ):
+        self._ranks = ranks
         self._networks = dict(networks)
         self._observations = observations
         self._generator = generator
-        parameters = [p for network in networks.values() for p in network.parameters() if p.requires_grad]
-        self._optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+        self._trained = [p for network in networks.values() for p in network.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.Adam(self._trained, lr=learning_rate)
 
     @torch.enable_grad()
     def fit(
@@ -38,23 +41,31 @@ class NetworkTrainer:
         losses: Callable[[Tensor], Mapping[str, Tensor]],
         *,
         weights: Mapping[str, float],
+        rows: SharedRows | None = None,
     ) -> tuple[dict[str, float], int]:
         """The mean of each loss over the states trained on, and their number, after a step of Adam for every batch.
 
-        A step descends ``sum_k weights[k] mean_n losses(rows)[k]_n``.
-        Shapes: batches of indices (n,), ``losses`` (n,) -> {name: (n,)}.
+        A step descends ``sum_k weights[k] mean_n losses(n)[k]_n``, n the ``rows`` of a batch: each rank computes the
+        losses of its own, and gradients are summed over all.
+        Shapes: batches of indices (n,) among the rows of all ranks, ``losses`` (k,) of own rows -> {name: (k,)}.
         """
         sums, trained = dict.fromkeys(weights, 0.0), 0
-        for rows in batches:
-            means = {name: loss.mean() for name, loss in losses(rows).items()}
-            if not all(math.isfinite(mean.item()) for mean in means.values()):
+        for index in batches:
+            share, own = (1.0, index) if rows is None else (rows.share(index), rows.own(index))
+            # Where no row of a batch is this rank's, its losses and gradients are 0.
+            means = {name: share * loss.mean() for name, loss in losses(own).items()} if share else {}
+            given = torch.tensor([means[name].item() if means else 0.0 for name in weights], dtype=torch.float64)
+            of_all = dict(zip(weights, self._ranks.sum(given).tolist(), strict=True))
+            if not all(map(math.isfinite, of_all.values())):
                 raise ValueError("the loss of a network is not finite: lower its learning_rate; nothing was changed")
             self._optimizer.zero_grad()
-            torch.stack([weights[name] * mean for name, mean in means.items()]).sum().backward()
+            if means:
+                torch.stack([weights[name] * mean for name, mean in means.items()]).sum().backward()
+            sum_gradients(self._trained, self._ranks)
             self._optimizer.step()
-            trained += len(rows)
-            for name, mean in means.items():
-                sums[name] += mean.item() * len(rows)
+            trained += len(index)
+            for name, mean in of_all.items():
+                sums[name] += mean * len(index)
         self._optimizer.zero_grad()
         return {name: total / max(trained, 1) for name, total in sums.items()}, trained
 

@@ -18,6 +18,7 @@ from optimist.bonuses.observations import (
 )
 from optimist.bonuses.scaling import Whitening
 from optimist.bonuses.transitions import Transitions
+from optimist.ranks import ALONE, Ranks
 
 CHUNK = 128  # states read at a time: a few megabytes of floats, whatever the length of the rollout
 
@@ -25,10 +26,13 @@ CHUNK = 128  # states read at a time: a few megabytes of floats, whatever the le
 class WhitenedObservations:
     """A rollout's observations as float parts; images and vectors whitened and clipped, discrete states one-hot.
 
+    The statistics are those of all ``ranks``.
+
     Shapes: rows {name: (T N, ...)} raw -> read {name: (n, *part.shape)} float32.
     """
 
-    def __init__(self, shape: ObservationShape, *, channels: Channels, clip: float):
+    def __init__(self, shape: ObservationShape, *, channels: Channels, clip: float, ranks: Ranks = ALONE):
+        self._ranks = ranks
         self.parts = parts_of(shape, channels=channels)
         self._whitening = {
             name: Whitening(part.shape, clip=clip)
@@ -51,15 +55,19 @@ class WhitenedObservations:
         return {name: self._whitening[name].whiten(x) if name in self._whitening else x for name, x in parts.items()}
 
     def update(self, rows: Mapping[str, Tensor]) -> None:
-        """Move the statistics by all rows of a rollout."""
+        """Move the statistics by all rows of a rollout; those of several ranks are merged once, at the end of it."""
         for name, whitening in self._whitening.items():
-            for chunk in chunks(len(rows[name]), CHUNK):
-                whitening.update(self.parts[name].read(rows[name][chunk]))
+            seen = whitening if self._ranks.alone else whitening.fresh()
+            for chunk in chunks(len(rows.get(name, ())), CHUNK):
+                seen.update(self.parts[name].read(rows[name][chunk]))
+            if seen is not whitening:
+                whitening.merge(seen, self._ranks)
 
     def warm_up(self, transitions: Transitions) -> None:
         """Move the statistics by the next states of the valid steps."""
-        if transitions.only_valid is not None:
-            self.update(self.rows(transitions.only_valid.next_observations))
+        valid = transitions.only_valid
+        if valid is not None or not self._ranks.alone:  # the other ranks wait for what this one has seen
+            self.update({} if valid is None else self.rows(valid.next_observations))
 
     def state_dict(self) -> dict[str, Any]:
         """The statistics of every whitened part."""

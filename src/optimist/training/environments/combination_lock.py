@@ -52,6 +52,11 @@ class CombinationLock:
         self._prizes = np.array([POOR, RICH] if problem_seed % 2 else [RICH, POOR])
         self._lock, self._chain, self._time = np.zeros((3, self.n_envs), np.int64)
         self._rng = np.random.default_rng(split(0, "environments"))
+        self.set_part(0, self.n_envs)
+
+    def set_part(self, first: int, total: int) -> None:
+        """Toss the coins of all ``total`` environments, and keep those of these."""
+        self._part, self._total = slice(first, first + self.n_envs), total
 
     def reset(self, seed: int) -> np.ndarray:
         """The state before the choice, everywhere, with the coins of ``seed``."""
@@ -62,7 +67,7 @@ class CombinationLock:
     def step(self, actions: np.ndarray) -> Step:
         """The choice of a lock, or one step in it."""
         actions = require_choices(actions, n_envs=self.n_envs, choices=ACTIONS)
-        coin = self._rng.random(self.n_envs) < SWAP
+        coin = self._rng.random(self._total)[self._part] < SWAP
         choosing, last = self._time == 0, self._time == self.horizon - 1
         code = self._codes[self._lock, np.minimum(self._chain, 1), self._time - 1]
         right = ~choosing & (self._chain != DEAD) & (actions == code)

@@ -50,6 +50,9 @@ class DeepSea:
         rows = ["." * (row + 1) + "#" * (self.size - row - 1) for row in range(self.size)]
         return ("S" + rows[0][1:], *rows[1:-1], rows[-1][:-1] + "G")
 
+    def set_part(self, first: int, total: int) -> None:
+        """Nothing here is random: a part plays as it would among all."""
+
     def reset(self, seed: int) -> np.ndarray:
         """The top left cell everywhere: nothing here is random, so ``seed`` is not read."""
         self._row = np.zeros(self.n_envs, np.int64)

@@ -62,11 +62,16 @@ class EnvPool:
         limit = spec.config._asdict().get("max_episode_steps")
         self.success_return = success_return_of(env_id, limit=limit, threshold=spec.reward_threshold)
         self._pool: Any = None
+        self._first = 0
+
+    def set_part(self, first: int, total: int) -> None:
+        """EnvPool seeds its environment i by a number + i: these count from ``first`` on."""
+        self._first = first
 
     def reset(self, seed: int) -> Arrays:
         """The first observations of a new pool: EnvPool takes seeds at construction only."""
         self.close()
-        (number,) = spread_seeds(split(seed, "environments"), 1)
+        number = spread_seeds(split(seed, "environments"), 1)[0] + self._first
         with _box_precision_ignored():
             self._pool = envpool.make(
                 self.env_id, env_type="gymnasium", num_envs=self.n_envs, seed=number, **self._options

@@ -73,6 +73,9 @@ class FrozenLake:
         """Start, goal, holes, and ice as free places."""
         return tuple(row.replace("F", ".") for row in self._rows)
 
+    def set_part(self, first: int, total: int) -> None:
+        """Nothing here is random: a part plays as it would among all."""
+
     def reset(self, seed: int) -> np.ndarray:
         """The start everywhere: nothing here is random, so ``seed`` is not read."""
         self._cell = np.full(self.n_envs, self._start)

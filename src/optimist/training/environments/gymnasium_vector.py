@@ -48,10 +48,15 @@ class GymnasiumVector:
         self.actions = self._write.kind()
         self._resetting = np.zeros(self.n_envs, bool)
         self._layout: Layout | None = None
+        self._first = 0
+
+    def set_part(self, first: int, total: int) -> None:
+        """A vector environment seeds its environment i by a number + i: these count from ``first`` on."""
+        self._first = first
 
     def reset(self, seed: int) -> Arrays:
         """The first observations."""
-        (number,) = spread_seeds(split(seed, "environments"), 1)
+        number = spread_seeds(split(seed, "environments"), 1)[0] + self._first
         self._resetting = np.zeros(self.n_envs, bool)
         observations = self._copied(self._envs.reset(seed=number)[0])
         self._layout = _fixed_layout(self._envs)

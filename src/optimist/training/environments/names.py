@@ -11,6 +11,7 @@ from gymnasium.vector import VectorEnv
 
 from optimist.checks import require_count
 from optimist.own import called, imported, name_of
+from optimist.ranks import ALONE, Ranks
 from optimist.training.environments.combination_lock import CombinationLock
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.frame_stack import FrameStack
@@ -21,7 +22,12 @@ from optimist.training.environments.gymnasium_vector import (
     make_gymnasium,
     registered_ids,
 )
-from optimist.training.environments.protocol import Environments, options_refused, require_environments
+from optimist.training.environments.protocol import (
+    Environments,
+    options_refused,
+    require_environments,
+    require_parts,
+)
 from optimist.training.environments.spaces import options_without
 from optimist.training.environments.swing_up import SwingUp
 
@@ -35,7 +41,12 @@ OURS = ("DeepSea-30", "CombinationLock", "CartPoleSwingUp", *MAPS)
 
 
 def make(
-    env_id: str | Callable[..., Any], *, n_envs: int, options: Mapping[str, Any] = NO_OPTIONS, frame_stack: int = 1
+    env_id: str | Callable[..., Any],
+    *,
+    n_envs: int,
+    options: Mapping[str, Any] = NO_OPTIONS,
+    frame_stack: int = 1,
+    ranks: Ranks = ALONE,
 ) -> Environments:
     """``n_envs`` environments called ``env_id``, not yet started: `reset` does that.
 
@@ -49,9 +60,13 @@ def make(
 
     ``options`` go to whoever makes the environments; an unknown one is an error there. ``observation_key`` does not: it
     says which keys of a Dict are read, ``image`` or ``position,velocity``; all of them without it, of MiniGrid image.
-    ``frame_stack`` above 1 makes the last so many observations one: see `FrameStack`.
+    ``frame_stack`` above 1 makes the last so many observations one: see `FrameStack`. Of several ``ranks`` each gets
+    its own part of the ``n_envs``, which plays just as it would among all of them.
     """
-    made = _made(env_id, n_envs, options)
+    part = ranks.part(require_count("n_envs", n_envs))
+    made = _made(env_id, part.stop - part.start, options)
+    if not ranks.alone:
+        require_parts(made, str(env_id)).set_part(part.start, n_envs)
     return made if frame_stack == 1 else FrameStack(made, frame_stack)
 
 

@@ -51,6 +51,19 @@ class Mapped(Protocol):
         ...
 
 
+@runtime_checkable
+class Parted(Protocol):
+    """Environments that can be a part of more, the others of which other processes play."""
+
+    def set_part(self, first: int, total: int) -> None:
+        """From the next `reset` on these are the environments ``first``, ``first + 1`` ... of ``total``.
+
+        Each then plays as it would if all were here: what chance there is comes from the seed and its own number, or is
+        drawn for all of them. Arrays in the state have one row per environment; all else in it is alike everywhere.
+        """
+        ...
+
+
 class Environments(Protocol):
     """N copies of a task. A constructor starts nothing: `reset` does."""
 
@@ -119,6 +132,17 @@ def require_environments(candidate: Any, env_id: str, n_envs: int) -> Environmen
         raise ValueError(f"{env_id} must return {kinds}, got {kind} without {', '.join(missing)}")
     if candidate.n_envs != n_envs:
         raise ValueError(f"{env_id} must return {n_envs} environments, as it was asked to, got {candidate.n_envs}")
+    return candidate
+
+
+def require_parts(candidate: Environments, env_id: str) -> Parted:
+    """``candidate`` itself if it can be a part of more environments; otherwise an error that says what is missing."""
+    if not isinstance(candidate, Parted):
+        raise ValueError(
+            f"{env_id} cannot be played by several processes: {type(candidate).__name__} has no method "
+            "set_part(first, total), by which environments learn which ones of all they are. Give it one, or make "
+            f"{env_id} a gymnasium.vector.VectorEnv, or train in one process"
+        )
     return candidate
 
 

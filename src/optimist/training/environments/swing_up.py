@@ -39,11 +39,16 @@ class SwingUp:
         self._rng = np.random.default_rng(split(0, "environments"))
         self._state = np.zeros((self.n_envs, 4))  # place, speed, angle from upright, its speed
         self._elapsed = np.zeros(self.n_envs, np.int64)
+        self.set_part(0, self.n_envs)
+
+    def set_part(self, first: int, total: int) -> None:
+        """Draw the starts of all ``total`` environments, and keep those of these."""
+        self._part, self._total = slice(first, first + self.n_envs), total
 
     def reset(self, seed: int) -> np.ndarray:
         """Every pole hangs down."""
         self._rng = np.random.default_rng(split(seed, "environments"))
-        self._state = self._started(self.n_envs)
+        self._state = self._starts()
         self._elapsed = np.zeros(self.n_envs, np.int64)
         return self._observed(self._state)
 
@@ -64,8 +69,9 @@ class SwingUp:
         rewards = is_up - self._move_cost * np.abs(pushes)
         terminated, truncated = np.abs(state[:, 0]) > EDGE, self._elapsed >= STEPS
         ended, next_observations = terminated | truncated, self._observed(state)
+        starts = self._starts()  # in every step: what is drawn must not depend on who ends
         if ended.any():
-            state[ended] = self._started(int(ended.sum()))
+            state[ended] = starts[ended]
             self._elapsed[ended] = 0
         self._state = state
         observations = replaced(next_observations, ended, self._observed(state[ended]))
@@ -89,8 +95,8 @@ class SwingUp:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _started(self, count: int) -> np.ndarray:
-        state = self._rng.uniform(-0.05, 0.05, (count, 4))
+    def _starts(self) -> np.ndarray:
+        state = self._rng.uniform(-0.05, 0.05, (self._total, 4))[self._part]
         state[:, 2] += np.pi
         return state
 

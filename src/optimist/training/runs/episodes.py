@@ -2,12 +2,14 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from optimist.checks import require_count
+from optimist.ranks import Ranks
 
 NEVER = math.nan
 
@@ -113,6 +115,28 @@ class Episodes:
         self._ended.extend(zip(*state["window"].tolist(), strict=True))
         self._cut = deque(map(tuple, state["cut"].tolist()))
 
+    def add_rollout(self, steps: "Steps", ranks: Ranks) -> None:
+        """Add the steps of the environments of all ``ranks``, in the order of time."""
+        rewards, ended, valid = (ranks.gather(torch.from_numpy(np.stack(part)), 1).numpy() for part in steps.columns())
+        for reward, over, real in zip(rewards, ended, valid, strict=True):
+            self.add(reward, over, None if real.all() else real)
+
     def _window(self) -> np.ndarray:
         """The returns and lengths of the window, the oldest first. Shape: (2, episodes)."""
         return np.array(self._ended, np.float64).reshape(-1, 2).T.copy()
+
+
+class Steps:
+    """The steps of a rollout, kept for `Episodes.add_rollout`: what every environment was paid and whether it ended."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def add(self, rewards: np.ndarray, ended: np.ndarray, valid: np.ndarray | None) -> None:
+        """Keep a step. Shapes: (n,) each."""
+        real = np.ones(len(ended), bool) if valid is None else valid.copy()
+        self._steps.append((rewards.copy(), ended.copy(), real))
+
+    def columns(self) -> Iterator[tuple[np.ndarray, ...]]:
+        """The rewards, the ends and the valid steps, each of all times."""
+        return zip(*self._steps, strict=True)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -28,16 +28,28 @@ NONE: Metrics = MappingProxyType({})
 
 
 class Playing:
-    """A trainer whose run is in the folder of ``lock``: `to_the_end` plays it.
+    """A trainer whose run is in ``folder``: `to_the_end` plays it.
 
     There is a checkpoint whenever one is due, by steps or by the clock: it changes no result. Asked to stop, the run
     writes one within seconds. A rollout that takes longer than `PROMPT` is abandoned, and the state before it is
     written, of which a copy was kept; a shorter one is played to its end. An evaluation is abandoned too: the metrics
     of its rollout are kept in the checkpoint, ``unwritten``, and the resumed run begins with the evaluation.
+
+    Of several ranks the first has the ``log`` and the ``lock``: it evaluates, writes and calls the callbacks. They stop
+    together, at the end of a rollout: none is abandoned.
     """
 
-    def __init__(self, trainer: Trainer, log: MetricsLog, lock: Lock, callbacks: Sequence[Callback]):
+    def __init__(
+        self,
+        trainer: Trainer,
+        log: MetricsLog | None,
+        lock: Lock | None,
+        folder: Path,
+        callbacks: Sequence[Callback],
+    ):
         self._trainer, self._log, self._lock, self._callbacks = trainer, log, lock, callbacks
+        self._folder, self._ranks = folder, trainer.ranks
+        self._is_agreed = False  # whether several ranks stop here
         self._evaluation = Evaluation(trainer.config, trainer.make_environments)
         self._saved, self._saved_at = trainer.step, time.monotonic()
         self._is_slow = False
@@ -46,8 +58,8 @@ class Playing:
 
     def to_the_end(self, unwritten: Metrics = NONE) -> Outcome:
         """How the run ended: it is finished, or a callback stopped it. `Interrupted` if a signal did."""
-        trainer, folder = self._trainer, self._lock.folder
-        with closing(trainer.environments), closing(self._evaluation), stop_requests() as self._request, self._log:
+        trainer, folder, log = self._trainer, self._folder, self._log or nullcontext()
+        with closing(trainer.environments), closing(self._evaluation), stop_requests() as self._request, log:
             try:
                 if unwritten:
                     self._finish_rollout(trainer.step - trainer.config.rollout_steps, unwritten)
@@ -57,16 +69,18 @@ class Playing:
             except Abandoned:
                 pass  # where it was raised, a checkpoint was written
             with way_on(folder):
-                self._log.close()
+                if self._log is not None:
+                    self._log.close()
         self._raise_if_asked()  # also if it was asked in its very last rollout: the caller may go on
         return Outcome(folder, trainer.config, trainer.step, "" if trainer.is_finished else self._reason)
 
     def _play_rollout(self) -> Metrics:
         start, before = self._trainer.step, None
-        if self._is_slow and start != self._saved:
-            with way_on(self._lock.folder):
+        if self._is_slow and start != self._saved and self._ranks.alone:
+            with way_on(self._folder):
                 before = deepcopy(state_of(self._trainer, self._log))
-        can_stop = start == self._saved or before is not None  # the state before it is on the disk, or at hand
+        is_safe = start == self._saved or before is not None  # the state before it is on the disk, or at hand
+        can_stop = is_safe and self._ranks.alone
         try:
             metrics = self._trainer.iterate(check=self._request.abandon_if_asked if can_stop else lambda: None)
         except Abandoned:
@@ -78,20 +92,23 @@ class Playing:
 
     def _finish_rollout(self, start: int, metrics: Metrics) -> None:
         """Evaluate, write the row, tell the callbacks, and write a checkpoint: each if it is due."""
-        trainer, folder = self._trainer, self._lock.folder
-        evaluated = self._evaluate(start, metrics)
-        empty = dict.fromkeys(COLUMNS) if trainer.config.eval_every else {}
-        with way_on(folder):
-            self._lock.require_held()
-            self._log.write(trainer.step, {**metrics, **empty, **evaluated})
-        self._call(Moment(trainer, folder, {**metrics, **evaluated}))
+        trainer, folder = self._trainer, self._folder
+        if self._log is not None and self._lock is not None:
+            evaluated = self._evaluate(start, metrics)
+            empty = dict.fromkeys(COLUMNS) if trainer.config.eval_every else {}
+            with way_on(folder):
+                self._lock.require_held()
+                self._log.write(trainer.step, {**metrics, **empty, **evaluated})
+            self._call(Moment(trainer, folder, {**metrics, **evaluated}))
+        self._agree()
         every = trainer.config.checkpoint_every
         at_mark = trainer.is_finished or trainer.step // every > start // every
-        in_time = time.monotonic() - self._saved_at >= 60 * trainer.config.checkpoint_minutes
+        is_late = time.monotonic() - self._saved_at >= 60 * trainer.config.checkpoint_minutes
+        in_time = self._ranks.any(self._ranks.is_first and is_late)
         if at_mark or in_time or self._is_asked:
             with way_on(folder):
                 state = state_of(trainer, self._log)
-                if at_mark and metrics["episodes"] >= ENOUGH:
+                if at_mark and metrics["episodes"] >= ENOUGH and self._ranks.is_first:
                     checkpoints.save_if_best(folder / CHECKPOINTS, trainer.step, state, _score(metrics))
             self._save(trainer.step, state)
 
@@ -101,7 +118,10 @@ class Playing:
             return NONE
         try:
             return self._evaluation.measure(
-                trainer.agent, trainer.distribution, trainer.step, check=self._request.abandon_if_asked
+                trainer.agent,
+                trainer.distribution,
+                trainer.step,
+                check=self._request.abandon_if_asked if self._ranks.alone else lambda: None,
             )
         except Abandoned:
             self._save(trainer.step, state_of(trainer, self._log, unwritten=metrics))
@@ -113,23 +133,38 @@ class Playing:
             for callback in self._callbacks:
                 callback(moment)
         except Exception:
-            self._save(self._trainer.step, state_of(self._trainer, self._log))
+            if self._ranks.alone:  # the state is that of all ranks, and the others do not know of the error
+                self._save(self._trainer.step, state_of(self._trainer, self._log))
             raise
         self._reason = moment.reason
 
     @property
     def _is_asked(self) -> bool:
         """Whether a signal or a callback has asked the run to stop."""
+        if not self._ranks.alone:
+            return self._is_agreed
         return self._request.signal_number is not None or bool(self._reason)
 
+    def _agree(self) -> None:
+        """Let all ranks stop here if one of them is asked to."""
+        if self._ranks.alone:
+            return
+        said = self._ranks.objects((self._request.signal_number, self._reason))
+        numbers = [number for number, _ in said if number is not None]
+        self._reason = next((reason for _, reason in said if reason), "")
+        self._is_agreed = bool(numbers or self._reason)
+        if numbers and self._request.signal_number is None:
+            self._request.signal_number = numbers[0]
+
     def _save(self, step: int, state: Mapping[str, Any]) -> None:
-        with way_on(self._lock.folder):
-            self._lock.require_held()
-            checkpoints.save(self._lock.folder / CHECKPOINTS, step, state)
+        if self._lock is not None:
+            with way_on(self._folder):
+                self._lock.require_held()
+                checkpoints.save(self._folder / CHECKPOINTS, step, state)
         self._saved, self._saved_at = step, time.monotonic()
 
     def _raise_if_asked(self) -> None:
-        trainer, folder, number = self._trainer, self._lock.folder, self._request.signal_number
+        trainer, folder, number = self._trainer, self._folder, self._request.signal_number
         if number is None:
             return
         if trainer.is_finished:
@@ -140,12 +175,15 @@ class Playing:
         raise Interrupted(told, number)
 
 
-def state_of(trainer: Trainer, log: MetricsLog, *, unwritten: Metrics = NONE) -> dict[str, Any]:
-    """All that a checkpoint holds. ``unwritten`` are the metrics of a rollout that has no row yet."""
+def state_of(trainer: Trainer, log: MetricsLog | None, *, unwritten: Metrics = NONE) -> dict[str, Any]:
+    """All that a checkpoint holds, of all ranks, each of which must ask for it.
+
+    ``unwritten`` are the metrics of a rollout that has no row yet.
+    """
     return {
         "config": asdict(trainer.config),
         "trainer": trainer.state_dict(),
-        "log": log.state_dict(),
+        "log": {} if log is None else log.state_dict(),
         "unwritten": dict(unwritten),
     }
 

@@ -3,13 +3,14 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from optimist.config import leaves
 from optimist.files import locked
+from optimist.ranks import ALONE, Ranks
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Given, Trainer
 from optimist.training.runs import checkpoints
@@ -47,21 +48,32 @@ Say = Callable[[str], None]
 """Told what a run does before its first rollout, where that may take long."""
 
 
-def train(config: TrainConfig, folder: Path, *, callbacks: Sequence[Callback] = (), **given: Unpack[Given]) -> Outcome:
+def train(
+    config: TrainConfig,
+    folder: Path,
+    *,
+    callbacks: Sequence[Callback] = (),
+    ranks: Ranks = ALONE,
+    **given: Unpack[Given],
+) -> Outcome:
     """Makes a run in ``folder``: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
 
     A run that cannot be started leaves nothing behind: not if its configuration is refused, nor if its folder cannot be
     written to or has no room for checkpoints, nor if its environments or its bonus fail before the first step. A first
     checkpoint is written before the first step, so a run killed at any moment can be resumed. Nobody else can write to
-    its folder while it is played: `optimist.files.InUse`. ``given`` takes the place of what ``config`` names.
+    its folder while it is played: `optimist.files.InUse`. ``given`` takes the place of what ``config`` names. Of
+    several ``ranks`` the first alone writes, and calls the callbacks.
     """
+    if not ranks.is_first:
+        trainer = _new_trainer(config, given, ranks)
+        return Playing(trainer, _begin(trainer, folder), None, folder, callbacks).to_the_end()
     _require_no_run(folder)
-    trainer = _new_trainer(config, given)
+    trainer = _new_trainer(config, given, ranks)
     with _no_empty_folders(folder), locked(folder) as lock:
         _require_no_run(folder)  # again: another process may have been faster
         with _nothing_left_if_refused(folder):
             log = _begin(trainer, folder)
-        return Playing(trainer, log, lock, callbacks).to_the_end()
+        return Playing(trainer, log, lock, folder, callbacks).to_the_end()
 
 
 def resume(
@@ -70,19 +82,22 @@ def resume(
     total_steps: int | None = None,
     callbacks: Sequence[Callback] = (),
     say: Say = lambda _: None,
+    ranks: Ranks = ALONE,
     **given: Unpack[Given],
 ) -> Outcome:
     """Goes on with the run in ``folder`` from its newest intact checkpoint, to its end or to ``total_steps``.
 
     A run that was killed before its first checkpoint is started anew. If it cannot go on, nothing in it was changed.
+    It may go on with another number of ``ranks`` than it was begun with.
     """
     read_config(folder)  # an error before the folder is touched
-    with locked(folder) as lock:
+    with locked(folder) if ranks.is_first else nullcontext() as lock:
         stored = read_config(folder)
         config = stored if total_steps is None else replace(stored, total_steps=total_steps)
-        if not any((folder / CHECKPOINTS).glob("*.safetensors")) and not (folder / FILE).exists():
-            trainer = _new_trainer(config, given)
-            return Playing(trainer, _begin(trainer, folder), lock, callbacks).to_the_end()
+        is_new = not any((folder / CHECKPOINTS).glob("*.safetensors")) and not (folder / FILE).exists()
+        if ranks.any(ranks.is_first and is_new):  # as the first has it: for the others it may be writing already
+            trainer = _new_trainer(config, given, ranks)
+            return Playing(trainer, _begin(trainer, folder), lock, folder, callbacks).to_the_end()
         _, step, state = read_run(folder)
         if config != stored and config.total_steps <= step:
             raise ValueError(
@@ -90,27 +105,37 @@ def resume(
                 "give more steps than that, or leave total_steps out"
             )
         require_loggers(config.loggers)
-        trainer = Trainer(config, **given)
+        if len(set(ranks.objects(step))) > 1:
+            raise ValueError(f"the processes of this run read different checkpoints in {folder}: it must be one disk")
+        trainer = Trainer(config, ranks=ranks, **given)
         checkpoints.require_entries(state["trainer"], *trainer.own_state(), "environments")
         if again := len(state["trainer"]["environments"].get("actions", ())):
             say(f"{again:,} steps of every environment are played again, to bring them back to where they were")
         trainer.load_state_dict(state["trainer"])
         with way_on(folder):
-            if config != stored:
+            if config != stored and ranks.is_first:
                 write_config(folder, config)
-            log = MetricsLog.resume(folder, state["log"], loggers=config.loggers, config=leaves(config))
-        return Playing(trainer, log, lock, callbacks).to_the_end(state["unwritten"])
+            log = None
+            if ranks.is_first:
+                log = MetricsLog.resume(folder, state["log"], loggers=config.loggers, config=leaves(config))
+        return Playing(trainer, log, lock, folder, callbacks).to_the_end(state["unwritten"])
 
 
-def _new_trainer(config: TrainConfig, given: Given) -> Trainer:
+def _new_trainer(config: TrainConfig, given: Given, ranks: Ranks) -> Trainer:
     require_loggers(config.loggers)
-    return Trainer(replace(config, threads=config.threads or os.cpu_count() or 1), **given)  # resumed with as many
+    threads = ranks.threads(config.threads or os.cpu_count() or 1)
+    return Trainer(replace(config, threads=threads), ranks=ranks, **given)  # resumed with as many
 
 
-def _begin(trainer: Trainer, folder: Path) -> MetricsLog:
-    """The log of a new run, whose configuration and first checkpoint are then in ``folder``."""
+def _begin(trainer: Trainer, folder: Path) -> MetricsLog | None:
+    """The log of a new run, whose configuration and first checkpoint are then in ``folder``; None on other ranks."""
+    own = trainer.own_state()
+    if not trainer.ranks.is_first:
+        trainer.start()
+        trainer.state_dict()
+        return None
     write_config(folder, trainer.config)  # first: a kill from here on leaves what can be resumed
-    checkpoints.require_writable(folder / CHECKPOINTS, checkpoints.size_in_bytes(trainer.own_state()))
+    checkpoints.require_writable(folder / CHECKPOINTS, checkpoints.size_in_bytes(own))
     log = MetricsLog(folder, loggers=trainer.config.loggers, config=leaves(trainer.config))
     trainer.start()
     checkpoints.save(folder / CHECKPOINTS, trainer.step, state_of(trainer, log))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from optimist.bonuses.observations import (
@@ -16,6 +17,7 @@ from optimist.bonuses.observations import (
     unnamed,
 )
 from optimist.bonuses.transitions import Transitions
+from optimist.ranks import ALONE, Ranks
 from optimist.training.visits.unique_states import UniqueStates, fingerprints
 from optimist.training.visits.visit_map import PARTS, VisitMap
 
@@ -26,21 +28,39 @@ class Visits:
     Paper: section 4, unique states by a hash.
     """
 
-    def __init__(self, shape: ObservationShape, *, limit_bytes: int, total_steps: int, frames: int = 1):
-        self._shape, self._frames = shape, frames
+    def __init__(
+        self, shape: ObservationShape, *, limit_bytes: int, total_steps: int, frames: int = 1, ranks: Ranks = ALONE
+    ):
+        self._shape, self._frames, self._ranks = shape, frames, ranks
         self.states = UniqueStates(limit_bytes // 2)
         self.stacks = UniqueStates(limit_bytes // 2)
         self.map = VisitMap(-(-total_steps // PARTS))
 
     def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
-        """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N)."""
-        valid = slice(None) if transitions.valid is None else transitions.valid.flatten().numpy()
+        """Count a rollout that began at ``step``. Shapes: places (T, N, 2) or None, bonuses (T, N).
+
+        Of several ranks the first counts what all of them have seen.
+        """
         rows = named(flatten_time(transitions.observations))
-        seen: Any = unnamed({k: part.numpy()[valid] for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
-        self.stacks.add(fingerprints(_side_by_side(seen)))
-        self.states.add(fingerprints(_side_by_side(newest_frames(self._shape, seen, self._frames))))
+        seen: Any = unnamed({k: part.numpy() for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
+        newest = newest_frames(self._shape, seen, self._frames)
+        prints = np.stack([fingerprints(_side_by_side(rows)) for rows in (seen, newest)], 1).view(np.int64)
+        told: list[Tensor | None] = [torch.from_numpy(prints).unflatten(0, transitions.ended.shape), transitions.valid]
+        told += [None if places is None else torch.from_numpy(np.ascontiguousarray(places)), bonuses]
+        if not self._ranks.alone:
+            told[1] = torch.ones_like(transitions.terminated) if transitions.valid is None else transitions.valid
+            told = [None if part is None else self._ranks.gather(part, 1) for part in told]
+        if self._ranks.is_first:
+            self._count(step, *told)  # pyrefly: ignore
+
+    def _count(self, step: int, prints: Tensor, real: Tensor | None, places: Tensor | None, bonuses: Tensor) -> None:
+        """Count what is given: the prints of stacks and states, (T, N, 2)."""
+        valid = slice(None) if real is None else real.flatten()
+        stacks, states = prints.flatten(0, 1)[valid].T.contiguous().numpy().view(np.uint64)
+        self.stacks.add(stacks)
+        self.states.add(states)
         if places is not None:
-            self.map.add(step, places.reshape(-1, 2)[valid], bonuses.flatten().numpy()[valid])
+            self.map.add(step, places.flatten(0, 1)[valid].numpy(), bonuses.flatten()[valid].numpy())
 
     def counts(self) -> dict[str, float]:
         """How many different states there were, by the column in ``metrics.csv``."""

@@ -13,6 +13,7 @@ from optimist.bonuses.acb.solvers.averaging import Minibatches, blocks_state, re
 from optimist.bonuses.acb.standardize import Coordinates, FeatureScale
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.scaling import in_double
+from optimist.ranks import ALONE, Ranks
 
 LARGEST = 16_384  # dimensions: a Gram matrix of 2 GiB
 TOGETHER = 2_048  # states whose products are summed at once: one large product costs less than many
@@ -48,19 +49,27 @@ class ExactSolver:
         """The regressors, one ensemble."""
         return [block.unsqueeze(0) for block in self._weights]
 
-    def fit(self, minibatches: Minibatches, scale: FeatureScale) -> float:
-        """The mean squared error of the regressors before the rollout; afterwards they are those of all data."""
+    def fit(self, minibatches: Minibatches, scale: FeatureScale, ranks: Ranks = ALONE) -> float:
+        """The mean squared error of the regressors before the rollout; afterwards they are those of all data.
+
+        Of several ``ranks`` each has its part of every minibatch; what is summed over all of them are the moments, not
+        the features, and every rank then solves the same equations.
+        """
         moments, losses = self._moments.copy(), []
+        added = moments if ranks.alone else NoiseMoments(*moments.sizes, device=self._weights[0].device)
         rows: list[tuple[Tensor, Tensor]] = []
         for features, targets in minibatches:
-            scale.observe(features)
-            losses.append((predictions(self._weights, scale.standardize(features)) - targets).square().mean().item())
-            rows.append((scale.lasting(features).dense(), targets))
+            scale.observe(features, ranks)
+            errors = (predictions(self._weights, scale.standardize(features, ranks)) - targets).square()
+            losses.append((errors.mean().item() if len(errors) else 0.0, len(errors)))
+            rows.append((scale.lasting(features, ranks).dense(), targets))
             if sum(len(g) for g, _ in rows) >= TOGETHER:
-                moments.add(*_joined(rows))
+                added.add(*_joined(rows))
                 rows = []
         if rows:
-            moments.add(*_joined(rows))
+            added.add(*_joined(rows))
+        if added is not moments:
+            moments.merge(added, ranks)
         if not moments.is_finite():
             raise ValueError("features must be finite: look at the policy network's parameters; nothing was changed")
         solved = self._solved(moments, scale.today())
@@ -69,7 +78,7 @@ class ExactSolver:
             self._weights, solved.split([block[0].numel() for block in self._weights], 1), strict=True
         ):
             block.copy_(part.reshape(block.shape))
-        return sum(losses) / max(len(losses), 1)
+        return _mean(losses, ranks)
 
     def _solved(self, moments: NoiseMoments, coordinates: Coordinates | None) -> Tensor:
         """``Sigma^-1 (ridge w_0 + X' y)``, ``Sigma = ridge I + X' X``, in the given coordinates, (m, d)."""
@@ -96,3 +105,11 @@ class ExactSolver:
 def _joined(rows: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Features and targets of all minibatches as one."""
     return torch.cat([g for g, _ in rows]), torch.cat([y for _, y in rows])
+
+
+def _mean(losses: Sequence[tuple[float, int]], ranks: Ranks) -> float:
+    """The mean over minibatches of their mean losses, given the mean and the number of each rank's part of each."""
+    if ranks.alone:
+        return sum(mean for mean, _ in losses) / max(len(losses), 1)
+    sums, counts = ranks.sum(torch.tensor([[mean * n, n] for mean, n in losses], dtype=torch.float64)).T
+    return (sums / counts).mean().item()
