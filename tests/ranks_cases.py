@@ -17,6 +17,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from optimist.ranks import Ranks, joined
 from optimist.training.config import Signal, TrainConfig
+from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.ppo import Trainer
 
 ROLLOUTS = 4
@@ -36,7 +37,7 @@ SMALL: dict[str, Any] = {
     "threads": 1,
 }
 ACB = ("ensemble_size=8", "sketch_size=4", "minibatch_size=40")
-POLE = {"env": "CartPole-v1", "value_scale_rate": 0.0}
+POLE = {"env": "gymnasium:CartPole-v1", "value_scale_rate": 0.0}
 
 
 def acb(*options: str, **fields: Any) -> dict[str, Any]:
@@ -48,6 +49,23 @@ def later(n_envs: int) -> SyncVectorEnv:
     """CartPole that starts a new episode one step late: that step is not valid."""
     makers = [lambda: gymnasium.make("CartPole-v1", max_episode_steps=9)] * n_envs
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
+
+
+class Unaware:
+    """DeepSea whose environments do not know which ones of all they are."""
+
+    def __init__(self, n_envs: int):
+        self._inner = DeepSea(4, n_envs=n_envs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "set_part":
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+def unaware(n_envs: int) -> Unaware:
+    """Environments that several processes cannot play."""
+    return Unaware(n_envs)
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -79,16 +97,15 @@ CASES: dict[str, dict[str, Any]] = {
     "count-simhash": {"bonus": "count", **POLE},
     "episodic-count": {"bonus": "episodic-count", **POLE},
     "acb-e3b": {"bonus": "acb*e3b", "bonus_options": ("acb.ensemble_size=8", "acb.sketch_size=4", "e3b.n_features=8")},
-    "acb-episodic-count": {
-        "bonus": "episodic-count*acb",
-        "bonus_options": ("acb.ensemble_size=8", "acb.sketch_size=4"),
-    },
+    "counts-acb": {"bonus": "episodic-count*acb", "bonus_options": ("acb.ensemble_size=8", "acb.sketch_size=4")},
+    "novelty-gain": {"bonus": "novelty-gain(acb)", "bonus_options": ACB},
+    "noveld": {"bonus": "novelty-gain(acb)*episodic-count", "bonus_options": ("novelty-gain(acb).ensemble_size=8",)},
     # The rest of the trainer.
     "balanced": acb(mixing="balanced"),
     "normalized": acb(normalize_advantages=True, normalize_observations=True, **POLE),
     "recurrent": acb(recurrent=True, minibatches=3, normalize_advantages=True),
-    "continuous": acb(env="MountainCarContinuous-v0", mixing="balanced"),
-    "stacked": acb(env="CartPole-v1", frame_stack=2),
+    "continuous": acb(env="gymnasium:MountainCarContinuous-v0", mixing="balanced"),
+    "stacked": acb(env="gymnasium:CartPole-v1", frame_stack=2),
     "late-resets": acb(env="ranks_cases:later", normalize_advantages=True),
     "late-resets-count": {"bonus": "count", "env": "ranks_cases:later", "recurrent": True},
     "late-resets-e3b": {"bonus": "e3b", "env": "ranks_cases:later", "bonus_options": ("n_features=8",)},

@@ -103,10 +103,10 @@ def test_the_statistics_move_once_per_rollout_and_are_those_of_what_was_acted_on
     """Of random play first; then of every rollout, after it was learned from, without steps that only reset."""
     shown, before, original = [], [], Normalizer.update
 
-    def spied(self, transitions):
+    def spied(self, transitions, ranks):
         shown.append(transitions.observations.flatten(0, 1)[transitions.rows].double())
         before.append({name: value.clone() for name, value in self.state_dict().items()})
-        original(self, transitions)
+        original(self, transitions, ranks)
 
     monkeypatch.setattr(Normalizer, "update", spied)
     trainer = Trainer(replace(CONFIG, env_options=(f"mode={mode}",)))
