@@ -18,7 +18,7 @@ REFERENCE = {
     "bandits": ("optimist.bandits", "optimist.bandits.evaluation", "optimist.bandits.reading"),
     "theory": ("optimist.bandits.theory",),
     "bonuses": ("optimist.bonuses",),
-    "training": ("optimist.training", "optimist.training.environments"),
+    "training": ("optimist.training", "optimist.training.environments", "optimist.ranks"),
     "adapters": (
         "optimist.adapters",
         "optimist.adapters.gymnasium",

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+__all__ = ["ALONE", "LostRank", "Ranks", "SharedRows", "joined", "restarts", "sum_gradients"]
+
 Array = TypeVar("Array")  # Tensor or np.ndarray
 PATIENCE = datetime.timedelta(minutes=30)
 """How long a rank waits for the others before it gives up."""

@@ -153,8 +153,8 @@ class Trainer:
         everyones = self.mixing.extrinsic(ranks.gather(extrinsic, 1), ranks.gather(rollout.transitions.ended, 1))
         extrinsic = ranks.mine(everyones, 1)
         with timer.time("bonus"):
-            bonus = torch.zeros_like(rollout.rewards)
-            all_bonuses = all_intrinsic = ranks.gather(bonus, 1)
+            all_bonuses = all_intrinsic = torch.zeros(config.steps, config.n_envs)
+            bonus = ranks.mine(all_bonuses, 1)
             seen_by_bonus = self._on_bonus_device(rollout.states)
             if self.bonus is not None:
                 bonus = self.bonus.compute(seen_by_bonus).cpu()

@@ -2,7 +2,7 @@
 
 from optimist.training.environments.gymnasium_vector import GymnasiumVector
 from optimist.training.environments.names import make
-from optimist.training.environments.protocol import Environments, Step
+from optimist.training.environments.protocol import Environments, Parted, Step
 from optimist.training.trunks import Grid
 
-__all__ = ["Environments", "Grid", "GymnasiumVector", "Step", "make"]
+__all__ = ["Environments", "Grid", "GymnasiumVector", "Parted", "Step", "make"]

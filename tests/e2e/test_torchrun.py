@@ -1,0 +1,131 @@
+"""One run on several real processes: torchrun on the loopback, with gloo. `test_several_ranks` has every case."""
+
+import csv
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SETTINGS = (
+    "--env DeepSea-6 --bonus acb --bonus-options ensemble_size=8 sketch_size=4 --n-envs 8 --steps 16 --epochs 2 "
+    "--minibatches 3 --width 16 --warm-up-steps 16 --checkpoint-every 256 --device cpu --threads 1"
+)
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    return kept | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} | more
+
+
+def started(processes, *words, restarts=0):
+    """The command ``optimist`` with ``words``, by torchrun in so many processes; by Python alone with 0."""
+    command = [sys.executable, "-m", "optimist", *words]
+    if processes:
+        launch = f"--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --max-restarts={restarts} --nnodes=1"
+        torchrun = ["-m", "torch.distributed.run", *launch.split(), f"--nproc-per-node={processes}"]
+        command = [sys.executable, *torchrun, "-m", "optimist", *words]
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def done(processes, *words, **launched):
+    process = started(processes, *words, **launched)
+    told, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, told
+    return told
+
+
+def train(processes, folder, steps, **launched):
+    return done(processes, "train", *SETTINGS.split(), "--total-steps", str(steps), "--out", str(folder), **launched)
+
+
+def rows(folder):
+    """``metrics.csv`` without the columns of time."""
+    with (folder / "metrics.csv").open() as file:
+        timed = ("seconds/", "steps_per_second")
+        return [{k: v for k, v in row.items() if not k.startswith(timed)} for row in csv.DictReader(file)]
+
+
+def require_close(expected, found):
+    assert len(expected) == len(found)
+    for one, other in zip(expected, found, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert float(other[name]) == pytest.approx(float(one[name]), rel=1e-5, abs=1e-5, nan_ok=True), name
+        assert (one["step"], one["unique_states"]) == (other["step"], other["unique_states"])
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A run of one plain process."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    train(0, folder, 1024)
+    return folder
+
+
+def test_one_rank_is_a_plain_run_to_the_last_bit(alone, tmp_path):
+    train(1, tmp_path / "run", 1024)
+    assert rows(tmp_path / "run") == rows(alone)
+
+
+def test_two_ranks_log_what_one_does_and_their_checkpoint_goes_on_with_one(alone, tmp_path):
+    told = train(2, tmp_path / "run", 512)
+    require_close(rows(alone)[:4], rows(tmp_path / "run"))
+    assert not (tmp_path / "run/owner.json").exists()
+    assert (tmp_path / "run/curves.png").exists()
+    assert told.count("metrics.csv") <= 1, "the first process alone shows what there is"
+    done(0, "resume", str(tmp_path / "run"), "--total-steps", "1024")
+    require_close(rows(alone), rows(tmp_path / "run"))
+
+
+def test_what_cannot_be_divided_is_refused_in_one_line(tmp_path):
+    process = started(2, "train", "--env", "DeepSea-6", "--n-envs", "7", "--out", str(tmp_path / "run"))
+    told, _ = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert "7 environments cannot be divided evenly among 2 processes" in told
+    assert "this is a bug of optimist" not in told
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_leaves_no_trace(victim, tmp_path):
+    """SIGKILL of one process in mid-run: torchrun starts all anew, and the result is as if nothing had happened."""
+    train(2, tmp_path / "whole", 4096)
+    words = ("train", *SETTINGS.split(), "--total-steps", "4096", "--out", str(tmp_path / "run"))
+    process = started(2, *words, restarts=3)
+    deadline = time.monotonic() + 300
+    while len(list((tmp_path / "run/checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    ranks = [child for child in children(process.pid) if environment_of(child).get("RANK") == str(victim)]
+    os.kill(ranks[0], signal.SIGKILL)
+    told, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, told
+    assert "restart" in told.lower() or "Signal 9" in told or "SIGKILL" in told
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+    assert not math.isnan(float(rows(tmp_path / "run")[-1]["bonus_mean"]))
+    shutil.rmtree(tmp_path)
+
+
+def children(parent):
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                    found.append(int(entry.name))
+            except (OSError, ValueError, IndexError):
+                continue
+    return found
+
+
+def environment_of(process):
+    try:
+        words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    return dict(word.decode(errors="replace").split("=", 1) for word in words if b"=" in word)
