@@ -24,6 +24,7 @@ REFERENCE = {
         "optimist.adapters.gymnasium",
         "optimist.adapters.sb3",
         "optimist.adapters.torchrl",
+        "optimist.adapters.rllib",
         "optimist.adapters.rlexplore",
     ),
     "reporting": ("optimist.reporting.statistics",),

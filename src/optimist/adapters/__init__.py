@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optimist.adapters.gymnasium import BonusVectorEnv
     from optimist.adapters.intrinsic import IntrinsicConfig, IntrinsicReward
+    from optimist.adapters.rllib import BonusLearnerConfig, BonusPPOTorchLearner, with_bonus
     from optimist.adapters.sb3 import BonusCallback, BonusCallbackConfig, BonusVecEnv, EvalVecEnv
     from optimist.adapters.torchrl import BonusLoss, BonusTransform, bonus_transform
 
 __all__ = [
     "BonusCallback",
     "BonusCallbackConfig",
+    "BonusLearnerConfig",
     "BonusLoss",
+    "BonusPPOTorchLearner",
     "BonusTransform",
     "BonusVecEnv",
     "BonusVectorEnv",
@@ -25,12 +28,14 @@ __all__ = [
     "IntrinsicConfig",
     "IntrinsicReward",
     "bonus_transform",
+    "with_bonus",
 ]
 
 ROOMS = {
     "intrinsic": ("IntrinsicConfig", "IntrinsicReward"),
     "gymnasium": ("BonusVectorEnv",),
     "sb3": ("BonusCallback", "BonusCallbackConfig", "BonusVecEnv", "EvalVecEnv"),
+    "rllib": ("BonusLearnerConfig", "BonusPPOTorchLearner", "with_bonus"),
     "torchrl": ("BonusLoss", "BonusTransform", "bonus_transform"),
 }
 """The public names by the module that has them."""

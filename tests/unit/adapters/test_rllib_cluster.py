@@ -1,0 +1,54 @@
+"""RLlib with processes: remote runners, two learners that stay in step, saving and restoring; the page, the example.
+
+Each runs in a process of its own: Ray keeps what it has read from the home folder as long as its process lives.
+"""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray.rllib")
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(tmp_path, *arguments, timeout=None):
+    """Python with ``arguments`` in ``tmp_path``, which is also the home into which Ray writes its token."""
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # else its workers starve on a busy machine
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]),
+    }
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_two_learners_fed_by_remote_runners_hold_one_bonus_which_is_saved_and_restored(tmp_path):
+    run(tmp_path, ROOT / "tests" / "rllib_cluster.py", tmp_path, timeout=600)
+
+
+def test_every_snippet_of_the_page_runs(tmp_path):
+    text = (ROOT / "docs" / "adapters" / "rllib.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    assert len(snippets) == text.count("```python") == 2
+    # An episode of CartPole has at least 8 steps, and each pays 1; the bonus is beside it.
+    checks = "assert extrinsic >= 8, extrinsic\nassert intrinsic > 0, intrinsic\n"
+    (tmp_path / "page.py").write_text("\n".join([*snippets, checks]), encoding="utf-8")
+    run(tmp_path, tmp_path / "page.py", timeout=600)
+
+
+@pytest.mark.campaign
+def test_the_lake_of_rllibs_own_example_is_crossed_with_the_bonus(tmp_path):
+    run(tmp_path, ROOT / "examples" / "rllib_frozen_lake.py", "--seed", 100, "--out", "runs.csv")
+    (row,) = csv.DictReader((tmp_path / "runs.csv").open(encoding="utf-8"))
+    assert row["solved"] == "True"
