@@ -275,7 +275,7 @@ def test_public_names_are_found_when_asked_for_and_a_missing_host_is_named():
         "import sys, optimist.adapters as adapters\n"
         "assert set(adapters.__all__) <= set(dir(adapters))\n"
         "assert set(adapters.__all__) == {name for names in adapters.ROOMS.values() for name in names}\n"
-        "sys.modules['stable_baselines3'] = sys.modules['torchrl'] = None\n"
+        "sys.modules['stable_baselines3'] = sys.modules['torchrl'] = sys.modules['ray'] = None\n"
         "for name in (*adapters.__all__, 'BonusVecEnvs'):\n"
         "    try: print(getattr(adapters, name).__name__)\n"
         "    except (ModuleNotFoundError, AttributeError) as error: print(error)\n"
@@ -283,13 +283,14 @@ def test_public_names_are_found_when_asked_for_and_a_missing_host_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     sb3 = "this adapter needs stable-baselines3: pip install 'optimist[sb3]'"
     torchrl = "this adapter needs torchrl: pip install 'optimist[torchrl]'"
-    found = ["BonusVectorEnv", sb3, "IntrinsicConfig", "IntrinsicReward", torchrl]
+    rllib = "this adapter needs ray.rllib: pip install 'optimist[rllib]'"
+    found = ["BonusVectorEnv", sb3, "IntrinsicConfig", "IntrinsicReward", torchrl, rllib]
     unknown = "module 'optimist.adapters' has no attribute 'BonusVecEnvs'"
-    assert done.stdout.splitlines() == [sb3, sb3, torchrl, torchrl, sb3, *found, unknown]
+    assert done.stdout.splitlines() == [sb3, sb3, rllib, torchrl, rllib, torchrl, sb3, *found, unknown]
 
 
 def test_importing_the_package_imports_no_host():
-    hosts = "('gymnasium', 'stable_baselines3', 'torchrl', 'torch')"
+    hosts = "('gymnasium', 'stable_baselines3', 'torchrl', 'ray', 'torch')"
     code = f"import sys, optimist.adapters; print([m for m in {hosts} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
