@@ -3,12 +3,13 @@
 import errno
 import json
 import os
+import secrets
 import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,11 +23,14 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What a network disk answers that has no locks."""
 
 
-def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
+def write_atomically(
+    path: str | Path, write: Callable[[BinaryIO], object], *, require: Callable[[], object] = lambda: None
+) -> None:
     """Writes ``path`` by ``write(opened file)``: into a neighbor first, which takes the name when it is on the disk.
 
     A kill at any moment leaves the old file or the new one. What is there and is no regular file (a device, a folder,
-    a pipe) is refused and untouched; a symbolic link stays one, and the file that it names is replaced.
+    a pipe) is refused and untouched; a symbolic link stays one, and the file that it names is replaced. ``require`` is
+    called just before the file takes its name, and may raise an error instead.
     """
     target = require_replaceable(path)
     neighbor = target.with_name(f".{target.name}.{os.getpid()}{PARTIAL}")
@@ -35,6 +39,7 @@ def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> N
             write(opened)
             opened.flush()
             os.fsync(opened.fileno())
+        require()
         if target.exists():
             neighbor.chmod(stat.S_IMODE(target.stat().st_mode))
         neighbor.replace(target)
@@ -87,6 +92,29 @@ class InUse(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Token:
+    """Which attempt at which work a process is: a later attempt takes the folder of an earlier one away from it.
+
+    Whoever hands out tokens makes a new attempt only when it takes the one before for dead. If that one lives after
+    all, on a machine that was cut off, it finds the folder taken (`Lock.require_held`) and writes nothing more.
+    """
+
+    work: str
+    """What no other work is called, see `new_work`."""
+    attempt: int = 1
+
+    def supersedes(self, record: dict[str, Any] | None) -> bool:
+        """Whether the owner in a record is this attempt, started again by a scheduler, or one before it."""
+        token = (record or {}).get("token")
+        return isinstance(token, dict) and token.get("work") == self.work and token.get("attempt", 0) <= self.attempt
+
+
+def new_work() -> str:
+    """A name that no other work has."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True)
 class Lock:
     """The right to write to ``folder``, held by this process through the open file ``opened``."""
 
@@ -106,14 +134,15 @@ class Lock:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[Lock]:
+def locked(folder: Path, token: Token | None = None) -> Iterator[Lock]:
     """In this block nobody else who asks for it writes to ``folder``, which is made; `InUse` if somebody does already.
 
     Who it is stands in ``owner.json``, which goes again after the block. A process that is killed leaves the file, and
     the system takes its lock away. On a disk without locks the file itself counts, as long as its process may live.
+    Who has a ``token`` takes the folder from an earlier attempt at the same work, whether that one lives or not.
     """
     try:
-        lock = _take(folder)
+        lock = _take(folder, token)
     except OSError as error:  # of the same errno, so of the same subclass
         told = f"cannot write to {folder}: {error.strerror}. Choose a folder that can be written to"
         raise OSError(error.errno, told) from error
@@ -138,8 +167,8 @@ if hasattr(os, "register_at_fork"):  # a child that outlives its parent must not
     os.register_at_fork(after_in_child=lambda: [os.close(_HELD.pop()) for _ in range(len(_HELD))])
 
 
-def _take(folder: Path) -> Lock:
-    path, me = folder / OWNER, os.getpid()
+def _take(folder: Path, token: Token | None) -> Lock:
+    path, record = folder / OWNER, _my_record(token)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -148,16 +177,56 @@ def _take(folder: Path) -> Lock:
             continue
         try:
             _lock(opened, path)
-            if path.exists() and os.path.samestat(os.fstat(opened), path.stat()):
-                since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-                record = {"host": socket.gethostname(), "process": me, "started": _started(me), "since": since}
+            if _is_at(opened, path):
                 os.ftruncate(opened, 0)
-                os.write(opened, json.dumps(record).encode())
-                return Lock(folder, opened, json.dumps(record))
+                os.write(opened, record.encode())
+                return Lock(folder, opened, record)
+        except InUse:
+            os.close(opened)
+            if token is None or not token.supersedes(_record(path)):
+                raise
+            return _supersede(folder, record)
         except BaseException:
             os.close(opened)
             raise
         os.close(opened)  # its last owner has deleted it in between
+
+
+def _supersede(folder: Path, record: str) -> Lock:
+    """The lock of a new file in the place of the owner's, who may hold on to the old one: nobody looks at that."""
+    path = folder / OWNER
+    neighbor = path.with_name(f".{OWNER}.{secrets.token_hex(4)}{PARTIAL}")
+    opened = os.open(neighbor, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with suppress(OSError):  # a disk without locks; nobody else knows this file
+            if fcntl is not None:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(opened, record.encode())
+        os.fsync(opened)
+        neighbor.replace(path)
+        lock = Lock(folder, opened, record)
+        lock.require_held()  # of two that come at once the last has it
+        return lock
+    except BaseException:
+        os.close(opened)
+        neighbor.unlink(missing_ok=True)
+        raise
+
+
+def _my_record(token: Token | None) -> str:
+    since, me = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), os.getpid()
+    record: dict[str, Any] = {"host": socket.gethostname(), "process": me, "started": _started(me), "since": since}
+    record["key"] = secrets.token_hex(8)  # in containers hosts and processes of one name are many
+    if token is not None:
+        record["token"] = asdict(token)
+    return json.dumps(record)
+
+
+def _is_at(opened: int, path: Path) -> bool:
+    """Whether ``path`` still names the open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(opened), path.stat())
+    return False
 
 
 def _lock(opened: int, path: Path) -> None:
@@ -190,7 +259,7 @@ def _owner(path: Path) -> str:
 def _record(path: Path) -> dict[str, Any] | None:
     with suppress(OSError, ValueError):
         record = json.loads(path.read_text())
-        if isinstance(record, dict) and record.keys() == {"host", "process", "started", "since"}:
+        if isinstance(record, dict) and record.keys() >= {"host", "process", "started", "since"}:
             return record
     return None
 

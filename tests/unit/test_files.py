@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from optimist import files
-from optimist.files import InUse, locked, only_leftovers
+from optimist.files import InUse, Token, locked, new_work, only_leftovers
 
 # Holds the lock, and has a child of its own that would outlive it. Says when it does, and whose it is.
 HOLDER = """
@@ -140,3 +140,45 @@ def test_what_a_killed_start_leaves_is_told_from_a_run(tmp_path: Path) -> None:
     assert only_leftovers(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     assert not only_leftovers(tmp_path)
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_a_later_attempt_takes_the_folder_from_an_earlier_one_that_lives(
+    has_locks: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not has_locks:
+        request.getfixturevalue("no_locks")
+    work = new_work()
+    with locked(tmp_path, Token(work, 1)) as first:
+        with locked(tmp_path, Token(work, 2)) as second:
+            second.require_held()
+            with pytest.raises(InUse, match="is no longer this process's"):
+                first.require_held()
+            for token in (None, Token(work, 1), Token(new_work(), 3)):  # nobody, a late start of the first, a stranger
+                with pytest.raises(InUse, match="is being written to by"), locked(tmp_path, token):
+                    pytest.fail("two have the lock")
+            with locked(tmp_path, Token(work, 2)) as again:  # the same attempt, started again by a scheduler
+                again.require_held()
+                with pytest.raises(InUse):
+                    second.require_held()
+        with pytest.raises(InUse):
+            first.require_held()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_token_takes_nothing_from_an_owner_without_one(tmp_path: Path) -> None:
+    with locked(tmp_path) as lock:
+        with pytest.raises(InUse, match="is being written to by"), locked(tmp_path, Token(new_work(), 9)):
+            pytest.fail("two have the lock")
+        lock.require_held()
+
+
+def test_a_file_is_not_replaced_if_the_last_look_before_it_forbids(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("before")
+
+    def refuse() -> None:
+        raise InUse("taken")
+
+    with pytest.raises(InUse, match="taken"):
+        files.write_atomically(tmp_path / "a", lambda opened: opened.write(b"after"), require=refuse)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "before")]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from optimist.files import InUse, locked
+from optimist.files import InUse, Token, locked, new_work
 from optimist.training.agent import chosen_device
 from optimist.training.config import TrainConfig
 from optimist.training.environments import GymnasiumVector
@@ -18,6 +18,7 @@ from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.runs import checkpoints
 from optimist.training.runs import run as runs
 from optimist.training.runs import serialization as state_files
+from optimist.training.runs.metrics_log import MetricsLog
 from optimist.training.runs.stopping import stop_requests
 
 TINY = TrainConfig(
@@ -114,7 +115,7 @@ def rows(folder):
 @pytest.mark.parametrize("env", ["DeepSea-4", "CartPole-v1"])
 def test_a_checkpoint_by_the_clock_changes_no_result(env, tmp_path, monkeypatch):
     save, saved = checkpoints.save, []
-    monkeypatch.setattr(checkpoints, "save", lambda *state: saved.append(state[1]) or save(*state))
+    monkeypatch.setattr(checkpoints, "save", lambda *state, **kept: saved.append(state[1]) or save(*state, **kept))
     config = replace(TINY, env=env, checkpoint_every=10**6)
     runs.train(config, tmp_path / "steps")
     assert saved == [0, 64]
@@ -126,6 +127,34 @@ def test_a_checkpoint_by_the_clock_changes_no_result(env, tmp_path, monkeypatch)
     for name, end in zip(("steps", "clock"), ends, strict=True):
         state_files.StateFile(checkpoints.newest(tmp_path / name / "checkpoints")[1]["trainer"], {}).write(end)
     assert ends[0].getvalue() == ends[1].getvalue()
+
+
+def test_a_run_taken_over_by_a_later_attempt_ends_as_if_alone_and_the_earlier_one_writes_nothing_more(tmp_path):
+    """The first attempt is cut off in mid-run and does not know it; the second one plays on to the end beside it."""
+    runs.train(TINY, tmp_path / "alone")
+    work, folder, after = new_work(), tmp_path / "taken", []
+
+    def take_over(moment):
+        if moment.step == 32:
+            runs.resume(folder, token=Token(work, 2))
+            after.append(contents(folder))
+
+    with pytest.raises(InUse, match="is no longer this process's"):
+        runs.train(TINY, folder, callbacks=[take_over], token=Token(work, 1))
+    assert after == [contents(folder)]
+    assert rows(folder) == rows(tmp_path / "alone")
+
+
+def test_rows_of_an_attempt_that_lost_its_run_go_where_nobody_reads_them(tmp_path):
+    """It looked whether the run was still its own, and was then so slow that another one had resumed it meanwhile."""
+    stale = MetricsLog(tmp_path)
+    stale.write(1, {"a": 1.0})
+    state = stale.state_dict()
+    with MetricsLog.resume(tmp_path, state) as log:
+        stale.write(2, {"a": 9.0})
+        log.write(2, {"a": 2.0})
+    stale.close()
+    assert (tmp_path / "metrics.csv").read_text() == "step,a\n1,1.0\n2,2.0\n"
 
 
 def test_the_best_checkpoint_is_that_of_the_highest_success_at_a_mark(tmp_path):
@@ -312,3 +341,22 @@ def test_other_threads_leave_signals_alone():
     thread.start()
     thread.join()
     assert seen == [(None, before)]
+
+
+def test_a_schedulers_warning_is_noted_where_somebody_listens_and_a_sigterm_after_it_does_no_harm():
+    heard = []
+    before = signal.signal(signal.SIGUSR2, lambda number, _: heard.append(number))
+    try:
+        with stop_requests() as request:
+            signal.raise_signal(signal.SIGUSR2)
+            signal.raise_signal(signal.SIGTERM)  # would end this process if it were taken for a second request
+            assert request.signal_number == signal.SIGUSR2
+        assert heard == []
+        signal.raise_signal(signal.SIGUSR2)
+        assert heard == [signal.SIGUSR2]
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        with stop_requests() as request:
+            signal.raise_signal(signal.SIGUSR2)
+        assert request.signal_number is None
+    finally:
+        signal.signal(signal.SIGUSR2, before)

@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,22 @@ class DamagedCheckpoint(UserWarning):
     """A checkpoint could not be read, and the one before it is taken."""
 
 
-def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
+Require = Callable[[], object]
+"""Raises an error if the run may no longer be written to."""
+
+
+def anybody() -> None:
+    """Everybody may write."""
+
+
+def save(folder: Path, step: int, state: Mapping[str, Any], *, require: Require = anybody) -> Path:
     """The path of the new checkpoint; of the others only the newest before it stays, and the best.
 
     A kill at any moment leaves either the complete file or none. Later steps are removed too: a run that writes
-    ``step`` did not continue from them, because they were damaged.
+    ``step`` did not continue from them, because they were damaged. ``require`` is asked before anything is removed, and
+    again when the file is complete: writing it may have taken long.
     """
-    path = _write(folder / f"step-{step:012d}.safetensors", state, {"step": str(step)})
+    path = _write(folder / f"step-{step:012d}.safetensors", state, {"step": str(step)}, require)
     earlier = [other for other in _steps(folder) if other < step]
     for other, old in _steps(folder).items():
         if other != step and other not in earlier[: KEPT - 1]:
@@ -42,7 +51,9 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
     return path
 
 
-def save_if_best(folder: Path, step: int, state: Mapping[str, Any], score: Score) -> None:
+def save_if_best(
+    folder: Path, step: int, state: Mapping[str, Any], score: Score, *, require: Require = anybody
+) -> None:
     """Writes ``best.safetensors`` if ``score`` is above that of the one that is there, or if that one is damaged.
 
     What the best was is read from the file itself. So it is no part of the state of a run, and a run that goes on from
@@ -55,16 +66,17 @@ def save_if_best(folder: Path, step: int, state: Mapping[str, Any], score: Score
         if (float(labels["success_rate"]), float(labels["return_mean"])) >= score:
             return
     labels = {"step": str(step), "success_rate": repr(score[0]), "return_mean": repr(score[1])}
-    _write(folder / BEST, state, labels)
+    _write(folder / BEST, state, labels, require)
 
 
-def _write(path: Path, state: Mapping[str, Any], labels: Mapping[str, str]) -> Path:
+def _write(path: Path, state: Mapping[str, Any], labels: Mapping[str, str], require: Require) -> Path:
     file, folder = StateFile(state, labels), path.parent
+    require()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for stale in partial_files(folder, "*"):  # left by a run that was killed
             stale.unlink(missing_ok=True)
-        write_atomically(path, file.write)
+        write_atomically(path, file.write, require=require)
     except OSError as error:
         raise OSError(error.errno, _failure(path, file.size, error)) from error
     return path

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from optimist.files import write_atomically
 from optimist.training.config import LoggerName
 from optimist.training.runs.loggers import LOGGERS, Logger, shown
 
@@ -142,16 +143,19 @@ def _damage(path: Path, line: int, problem: str) -> str:
 
 
 def _cut_back(path: Path, length: int) -> None:
-    """Shorten the file to ``length`` bytes, and to whole lines if it is shorter already."""
+    """Shorten the file to ``length`` bytes, and to whole lines if it is shorter already.
+
+    It becomes another file of that name: a process that has lost the run, and does not know it yet, writes to the old
+    one, which nobody reads.
+    """
     if not path.exists():
         if length > 0:
             warnings.warn(f"{path} is gone: the run goes on with a new one, without its earlier rows", stacklevel=3)
         return
-    with path.open("r+b") as file:
+    with path.open("rb") as file:
         held = file.read(length)
-        whole = held.rfind(b"\n") + 1
-        file.truncate(whole)
-        os.fsync(file.fileno())
+    whole = held.rfind(b"\n") + 1
+    write_atomically(path, lambda opened: opened.write(held[:whole]))
     if whole < length:
         warnings.warn(
             f"{path} has {whole} bytes of whole rows, the checkpoint knew {length}: rows are missing", stacklevel=3

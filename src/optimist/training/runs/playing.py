@@ -108,8 +108,9 @@ class Playing:
         if at_mark or in_time or self._is_asked:
             with way_on(folder):
                 state = state_of(trainer, self._log)
-                if at_mark and metrics["episodes"] >= ENOUGH and self._ranks.is_first:
-                    checkpoints.save_if_best(folder / CHECKPOINTS, trainer.step, state, _score(metrics))
+                if at_mark and metrics["episodes"] >= ENOUGH and self._lock is not None:
+                    place, score = folder / CHECKPOINTS, _score(metrics)
+                    checkpoints.save_if_best(place, trainer.step, state, score, require=self._lock.require_held)
             self._save(trainer.step, state)
 
     def _evaluate(self, start: int, metrics: Metrics) -> Metrics:
@@ -159,8 +160,7 @@ class Playing:
     def _save(self, step: int, state: Mapping[str, Any]) -> None:
         if self._lock is not None:
             with way_on(self._folder):
-                self._lock.require_held()
-                checkpoints.save(self._folder / CHECKPOINTS, step, state)
+                checkpoints.save(self._folder / CHECKPOINTS, step, state, require=self._lock.require_held)
         self._saved, self._saved_at = step, time.monotonic()
 
     def _raise_if_asked(self) -> None:

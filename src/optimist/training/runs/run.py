@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from optimist.config import leaves
-from optimist.files import locked
+from optimist.files import Token, locked
 from optimist.ranks import ALONE, Ranks
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Given, Trainer
@@ -54,6 +54,7 @@ def train(
     *,
     callbacks: Sequence[Callback] = (),
     ranks: Ranks = ALONE,
+    token: Token | None = None,
     **given: Unpack[Given],
 ) -> Outcome:
     """Makes a run in ``folder``: ``config.json``, ``metrics.csv``, ``checkpoints/``, ``tensorboard/``.
@@ -61,15 +62,16 @@ def train(
     A run that cannot be started leaves nothing behind: not if its configuration is refused, nor if its folder cannot be
     written to or has no room for checkpoints, nor if its environments or its bonus fail before the first step. A first
     checkpoint is written before the first step, so a run killed at any moment can be resumed. Nobody else can write to
-    its folder while it is played: `optimist.files.InUse`. ``given`` takes the place of what ``config`` names. Of
-    several ``ranks`` the first alone writes, and calls the callbacks.
+    its folder while it is played (`optimist.files.InUse`), except a later attempt at the same work, by its ``token``.
+    ``given`` takes the place of what ``config`` names. Of several ``ranks`` the first alone writes, and calls the
+    callbacks.
     """
     if not ranks.is_first:
         trainer = _new_trainer(config, given, ranks)
         return Playing(trainer, _begin(trainer, folder), None, folder, callbacks).to_the_end()
     _require_no_run(folder)
     trainer = _new_trainer(config, given, ranks)
-    with _no_empty_folders(folder), locked(folder) as lock:
+    with _no_empty_folders(folder), locked(folder, token) as lock:
         _require_no_run(folder)  # again: another process may have been faster
         with _nothing_left_if_refused(folder):
             log = _begin(trainer, folder)
@@ -83,6 +85,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     say: Say = lambda _: None,
     ranks: Ranks = ALONE,
+    token: Token | None = None,
     **given: Unpack[Given],
 ) -> Outcome:
     """Goes on with the run in ``folder`` from its newest intact checkpoint, to its end or to ``total_steps``.
@@ -91,7 +94,7 @@ def resume(
     It may go on with another number of ``ranks`` than it was begun with.
     """
     read_config(folder)  # an error before the folder is touched
-    with locked(folder) if ranks.is_first else nullcontext() as lock:
+    with locked(folder, token) if ranks.is_first else nullcontext() as lock:
         stored = read_config(folder)
         config = stored if total_steps is None else replace(stored, total_steps=total_steps)
         is_new = not any((folder / CHECKPOINTS).glob("*.safetensors")) and not (folder / FILE).exists()

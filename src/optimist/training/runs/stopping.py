@@ -38,16 +38,24 @@ class StopRequest:
 def stop_requests() -> Iterator[StopRequest]:
     """In this block the first Ctrl-C or SIGTERM is only noted; a second one ends at once. Only in the main thread.
 
-    What was noted can still be read after the block, so a request in the last moments is not lost.
+    What was noted can still be read after the block, so a request in the last moments is not lost. SIGUSR2 is treated
+    in the same way where somebody listens to it: submitit does, whose jobs are told of a preemption by it.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    warning = getattr(signal, "SIGUSR2", 0)
+    if warning and callable(signal.getsignal(warning)):
+        before[warning] = signal.getsignal(warning)
 
     def note(number: int, frame: FrameType | None) -> None:
+        if request.signal_number == warning:
+            return  # a scheduler's SIGTERM follows its warning, and must not end a run that writes its checkpoint
         request.signal_number = number
+        if number == warning:
+            return
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
