@@ -44,3 +44,12 @@ def stubborn(path):
 def blocks_ctrl_c():
     """Whether a terminal's Ctrl-C does not reach this process."""
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def dying_until(path, times):
+    """Ends its process the first ``times`` times that it is called, then says how often it was called."""
+    calls = len(Path(path).read_text()) if Path(path).exists() else 0
+    Path(path).write_text("x" * (calls + 1))
+    if calls < times:
+        os._exit(9)
+    return calls + 1

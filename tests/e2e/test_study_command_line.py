@@ -80,6 +80,25 @@ def test_a_users_own_bonus_is_a_learner_of_an_existing_study(tmp_path):
     assert "success.svg" in printed
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("ray",), "this needs the package ray: install it with  pip install 'optimist[ray]'"),
+        (("ray", "--ray-address", "127.0.0.1:1"), "no Ray cluster answers at 127.0.0.1:1 ([Errno 111]"),
+        (("ray", "--ray-address", "ray://head:1"), "--ray-address must be HOST:PORT of the cluster's head, or auto"),
+        (("slurm",), "there is no Slurm on this machine (no command sbatch)"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_told_in_one_line_and_leaves_nothing(words, told, tmp_path, monkeypatch):
+    if words == ("ray",):
+        (tmp_path / "ray.py").write_text("raise ModuleNotFoundError('no module named ray', name='ray')")
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    code = 2 if "ray://head:1" in words else 1
+    printed = study("figure2", "--scale", "smoke", "--out", "out", "--executor", *words, folder=tmp_path, code=code)
+    assert told in " ".join(printed.split("\n"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_be_is_told_before_anything_is_made(tmp_path):
     told = study("deepsee", "--out", "out", folder=tmp_path, code=2)
     assert "there is no study 'deepsee': did you mean 'deepsea'?" in " ".join(told.split())

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,11 @@ class Simulation:
         """R(T) of every trial, (trials,)."""
         return self.regret[:, -1]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The simulation whose trials are those of ``parts``, one part after the other."""
+        return cls(parts[0].rounds, np.concatenate([part.regret for part in parts]))
+
 
 def simulate(
     policy: Policy,
@@ -44,6 +50,7 @@ def simulate(
     horizon: int,
     trials: int,
     seed: int = 0,
+    first_trial: int = 0,
     points: int = 100,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -51,17 +58,19 @@ def simulate(
     """The regret of fresh copies of ``policy`` on ``problem``; the policy passed in is not touched.
 
     ``policy.n_features`` is that of the problem; for a problem with arms, either one arm's with ``n_arms``, or all
-    arms' together. ``threads`` is all cores by default. ``progress`` is told (rounds done, rounds in all) now and then.
+    arms' together. ``first_trial`` leaves out the trials before it: those of 0 to 9 and of 10 to 19, from two calls,
+    are the 20 of one call, see `Simulation.joined`. ``threads`` is all cores by default. ``progress`` is told (rounds
+    done, rounds in all) now and then.
     """
     require_count("horizon", horizon), require_count("trials", trials), require_count("points", points)
-    require_seed(seed)
+    require_seed(seed), require_count("first_trial", first_trial, least=0)
     threads = min(trials, require_count("threads", (os.cpu_count() or 1) if threads is None else threads))
     sizes = fitting_sizes(policy, problem)
     policy.spawn(policy.streams[:1], **sizes).require_fits(trials)
     rounds = evenly_spaced(horizon, points)
 
     def play(part: int) -> NDArray[np.float64]:
-        indices = range(part, trials, threads)
+        indices = range(first_trial + part, first_trial + trials, threads)
         learners = policy.spawn(make_streams(split(seed, "policy"), indices), **sizes)
         streams = make_streams(split(seed, "problem"), indices)
         compiled = compiled_regret(learners, problem, streams, rounds)

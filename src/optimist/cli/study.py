@@ -1,7 +1,7 @@
 """``optimist study``: a figure of the paper, or a benchmark, with its verdicts."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,13 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
+from optimist.checks import require_count
 from optimist.cli.console import command_line, print_paths, print_table, progress_bar
 from optimist.cli.outputs import output_folder
+from optimist.config import key_values
 from optimist.reporting.tables import write_record
+from optimist.studies.attempts import RETRIES
+from optimist.studies.executors import Workers
 from optimist.studies.registry import STUDIES, find_study
 from optimist.studies.study import RECORD, Session, Study, carry_out, write_outcome
 
@@ -35,7 +39,18 @@ class StudyCommand:
     name, package.module:factory, or a product of two; before it a label, after it options, as in
     wide=acb,ensemble_size=512."""
     workers: int | None = None
-    """Cores to use; all of them if not given. 0 trains nothing: the training runs that are finished are judged."""
+    """Cores to use, or runs at a time on a cluster; all there are if not given (slurm: 100). 0 trains nothing: the
+    training runs that are finished are judged."""
+    executor: Literal["local", "ray", "slurm"] = "local"
+    """Where the runs and trials are played: on this machine, on a Ray cluster, or as jobs of Slurm. The results folder
+    must be on a disk that all machines share."""
+    ray_address: str | None = None
+    """HOST:PORT of the head of the Ray cluster, or auto; if not given, that of RAY_ADDRESS, or one started here."""
+    executor_options: tuple[str, ...] = ()
+    """Options NAME=VALUE of each run's Ray task (num_cpus, num_gpus, memory) or Slurm job, as submitit writes them
+    (timeout_min, mem_gb, slurm_partition); cluster=local tries the latter without Slurm."""
+    retries: int = RETRIES
+    """How often a run is tried again whose worker died without getting further than before."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     runs: Path | None = None
@@ -56,7 +71,9 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     start = time.perf_counter()
     with output_folder(path, may_overwrite=command.overwrite or goes_on) as folder:
         with way_on(study), progress_bar(screen) as progress:
-            outcome = carry_out(study, settings, Session(command.runs or folder, command.workers, progress))
+            runs, cluster = command.runs or folder, chosen_cluster(command, folder)
+            session = Session(runs, command.workers, progress, cluster, command.retries)
+            outcome = carry_out(study, settings, session)
         seconds = time.perf_counter() - start
         write_outcome(outcome, folder, command.format)
         write_record(folder / RECORD, command_line(), settings, seconds)
@@ -85,6 +102,8 @@ def chosen_settings(command: StudyCommand, study: Study[Any]) -> Any:
     least = 0 if study.trains else 1
     if command.workers is not None and command.workers < least:
         raise ValueError(f"--workers must be at least {least} for {command.name}, got {command.workers}")
+    require_count("--retries", command.retries, least=0)
+    require_executor(command, study)
     settings = study.scales[command.scale]
     if command.seeds:
         settings = settings.with_seeds(command.seeds)
@@ -97,3 +116,28 @@ def chosen_settings(command: StudyCommand, study: Study[Any]) -> Any:
         for job in conditions.values():
             require_buildable(job)
     return settings
+
+
+def require_executor(command: StudyCommand, study: Study[Any]) -> None:
+    """An error if an option does not go with the executor, or the study with any but this machine."""
+    if command.executor != "local" and not study.spreads:
+        raise ValueError(f"{command.name} is measured in this process, got --executor {command.executor}: leave it out")
+    if command.ray_address and command.executor != "ray":
+        raise ValueError(f"--ray-address goes with --executor ray, got --executor {command.executor}")
+    if command.executor_options and command.executor == "local":
+        raise ValueError("--executor-options goes with --executor ray or slurm, got --executor local")
+    key_values("--executor-options", command.executor_options)
+
+
+def chosen_cluster(command: StudyCommand, folder: Path) -> Callable[[int | None], Workers] | None:
+    """What makes the executor on other machines; None for this one. Its package is imported now, or missed now."""
+    options = key_values("--executor-options", command.executor_options)
+    if command.executor == "ray":
+        from optimist.studies.engines.ray_tasks import ray_cluster
+
+        return lambda workers: ray_cluster(command.ray_address, workers, options)
+    if command.executor == "slurm":
+        from optimist.studies.engines.submitit_jobs import slurm_cluster
+
+        return lambda workers: slurm_cluster(folder / "slurm", workers, options)
+    return None

@@ -1,8 +1,8 @@
 """Where independent calls are carried out: executors of `concurrent.futures`, in this process or in several.
 
-This is the seam at which another machine park can be put in: whatever has ``submit`` and ``with`` will do. What travels
-is a function of a module and its arguments, numbers, strings and a path; what comes back is small. A training run is
-watched by its ``metrics.csv``, so nothing is sent while it lasts.
+Those of other machines are in `optimist.studies.cluster`. What travels is a function of a module and its arguments,
+numbers, strings and a path; what comes back is small. A training run is watched by its ``metrics.csv``, so nothing is
+sent while it lasts.
 """
 
 import multiprocessing
@@ -34,14 +34,31 @@ class WorkerDied(ChildProcessError):
     """The process of a call ended without an answer."""
 
 
-def local(workers: int | None) -> Executor:
+class EngineFailed(RuntimeError):
+    """The cluster itself does not take calls, or is gone: no other call will fare better."""
+
+
+class Workers(Executor):
+    """An executor that also says how many calls it makes at a time, and on how many machines."""
+
+    size: int
+    """Calls at a time, at most."""
+    nodes: int = 1
+    """Machines at work now."""
+    restarts: int = 0
+    """How often a scheduler has started a call again by itself."""
+
+
+def local(workers: int | None) -> Workers:
     """This machine's executor of ``workers`` processes, all cores if None; a single worker is this process itself."""
     count = workers or os.cpu_count() or 1
     return Processes(count) if count > 1 else InProcess()
 
 
-class InProcess(Executor):
+class InProcess(Workers):
     """Every call at once, in this process; `map` calls as its results are asked for."""
+
+    size = 1
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """The future of the call, which is done."""
@@ -59,7 +76,7 @@ class InProcess(Executor):
         return map(fn, *iterables)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
     """A function, its arguments, and the future of its result."""
 
@@ -69,7 +86,7 @@ class Call:
     kwargs: dict[str, Any]
 
 
-class Processes(Executor):
+class Processes(Workers):
     """Calls in ``workers`` processes of this machine, one at a time in each.
 
     A process that dies fails its call with `WorkerDied`, and is replaced. Leaving ``with`` by an exception, such as
@@ -79,6 +96,7 @@ class Processes(Executor):
     """
 
     def __init__(self, workers: int):
+        self.size = workers
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._processes: set[BaseProcess] = set()
         self._lock = threading.Lock()
@@ -96,7 +114,7 @@ class Processes(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the processes when all calls are done; with ``cancel_futures`` those not begun are cancelled."""
         if cancel_futures:
-            self._cancel()
+            cancel_all(self._calls)
         for _ in self._threads:
             self._calls.put(None)
         if wait:
@@ -127,13 +145,6 @@ class Processes(Executor):
         finally:  # also by a second Ctrl-C
             self._signal(BaseProcess.kill)
 
-    def _cancel(self) -> None:
-        with suppress(queue.Empty):
-            while True:
-                call = self._calls.get_nowait()
-                if call is not None:
-                    call.future.cancel()
-
     def _signal(self, how: Callable[[BaseProcess], None]) -> None:
         for process in list(self._processes):
             if process.is_alive():
@@ -152,10 +163,7 @@ class Processes(Executor):
                 answer, problem = _answer(call, *worker)
             except Exception as fault:
                 answer, problem = None, fault
-            if problem is None:
-                call.future.set_result(answer)
-            else:
-                call.future.set_exception(problem)
+            settle(call, answer, problem)
             if worker is not None and isinstance(problem, WorkerDied):
                 self._end(*worker)
                 worker = None
@@ -183,6 +191,32 @@ class Processes(Executor):
         self._processes.discard(process)
 
 
+def cancel_all(calls: queue.SimpleQueue[Call | None]) -> None:
+    """Takes every call out of the queue, and cancels it."""
+    with suppress(queue.Empty):
+        while True:
+            call = calls.get_nowait()
+            if call is not None:
+                call.future.cancel()
+
+
+def settle(call: Call, answer: Any, problem: BaseException | None) -> None:
+    """Ends the future of a call, by its result or by what went wrong."""
+    if problem is None:
+        call.future.set_result(answer)
+    else:
+        call.future.set_exception(problem)
+
+
+def answered(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The result of a call, or what it raised, with its traceback as a note: what a worker sends back."""
+    try:
+        return function(*args, **kwargs), None
+    except Exception as problem:
+        problem.add_note(traceback.format_exc())
+        return None, problem
+
+
 def _answer(call: Call, process: BaseProcess, pipe: Connection) -> tuple[Any, Exception | None]:
     """What the process answers to a call: a result, or what it raised; `WorkerDied` if it ends without an answer."""
     try:
@@ -201,12 +235,7 @@ def _work(pipe: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
-            function, args, kwargs = pipe.recv()
-            try:
-                answer = function(*args, **kwargs), None
-            except Exception as problem:
-                problem.add_note(traceback.format_exc())
-                answer = None, problem
+            answer = answered(*pipe.recv())
             try:
                 pipe.send(answer)
             except (pickle.PicklingError, TypeError, AttributeError):  # an exception or a result that cannot travel

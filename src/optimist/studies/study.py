@@ -12,14 +12,15 @@ one line in `optimist.studies.registry`.
 """
 
 import csv
+import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from optimist.reporting.tables import Row, read_csv, write_csv
-from optimist.studies.executors import Processes
+from optimist.studies.attempts import RETRIES
+from optimist.studies.executors import Workers, local
 
 Tables = Mapping[str, Sequence[Row]]
 """Rows by the name of their file, without its ending."""
@@ -67,10 +68,19 @@ class Session:
     folder: Path
     """Where training runs are, or will be: ``folder/runs/NAME``."""
     workers: int | None = None
-    """Processes or threads; as many as there are cores if None."""
+    """Processes or threads; as many as there are cores if None, or as the cluster has room for."""
     progress: Progress = lambda done, total, label: None
-    executor: Callable[[int], Executor] = Processes
-    """Makes the executor of so many workers, where there are several."""
+    cluster: Callable[[int | None], Workers] | None = None
+    """Makes the executor of so many workers on other machines; None for this machine alone."""
+    retries: int = RETRIES
+    """Deaths of its worker in a row, without getting further, after which a call is given up."""
+
+    def executor(self, most: int | None = None) -> Workers:
+        """The executor of the session's workers, of no more than ``most`` where they are processes of this machine."""
+        if self.cluster is not None:
+            return self.cluster(self.workers)
+        count = self.workers or os.cpu_count() or 1
+        return local(count if most is None else min(count, most))
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,8 @@ class Study(Generic[Chosen]):
     """How each figure is drawn from the tables, by its name; those whose table is missing are left out."""
     trains: bool = False
     """Whether it consists of training runs, whose settings have `jobs` and `with_learners`."""
+    spreads: bool = True
+    """Whether its runs or trials can be played on other machines."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """A study's runs: finished ones are not repeated, interrupted ones go on, failed ones are told and lose nobody else."""
 
 import csv
+import json
 import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -34,8 +36,8 @@ def silent(done, total, label):
     """Nobody watches."""
 
 
-def train(lineup, folder, workers, progress):
-    return train_all(lineup, Session(folder, workers, progress))
+def train(lineup, folder, workers, progress, **options):
+    return train_all(lineup, Session(folder, workers, progress, **options))
 
 
 def metrics(folder, name):
@@ -122,7 +124,7 @@ def test_failed_and_dead_runs_are_told_and_the_others_go_on(tmp_path):
     told = []
     lineup = [broken, deadly, *jobs(0, 1, 2)]
     with locked(tmp_path / "runs" / lineup[-1].name):  # this process plays that one already
-        results = train(lineup, tmp_path, 2, lambda done, total, label: told.append((done, total, label)))
+        results = train(lineup, tmp_path, 2, lambda *news: told.append(news), retries=0)
     assert [type(result) for result in results] == [Failed, Failed, Finished, Finished, Failed]
     assert f"is being written to by process {os.getpid()} on " in results[4].message
     assert [result.job.name for result in results] == [job.name for job in lineup]
@@ -131,6 +133,34 @@ def test_failed_and_dead_runs_are_told_and_the_others_go_on(tmp_path):
     assert "Traceback" in (tmp_path / "runs/nowhere-count-seed-0" / ERROR).read_text()
     assert any("failed" in label for *_, label in told)
     assert told[-1][0] == told[-1][1]
+
+
+def owner(folder):
+    """The process that plays a run, or None."""
+    try:
+        return json.loads((folder / "owner.json").read_text())["process"]
+    except (OSError, ValueError):
+        return None
+
+
+def test_a_worker_that_is_killed_in_mid_run_is_replaced_and_its_run_goes_on_bit_for_bit(tmp_path):
+    lineup, told, killed = jobs(0, 1, total_steps=24 * ROLLOUT), [], []
+
+    def murderous(done, total, label):
+        told.append(label)
+        run = tmp_path / "a/runs/sea-count-seed-0"
+        if not killed and len(list(run.glob("checkpoints/*"))) == 2 and (pid := owner(run)):
+            killed.append(pid)
+            os.kill(pid, signal.SIGKILL)
+
+    results = train(lineup, tmp_path / "a", 2, murderous)
+    assert [type(result) for result in results] == [Finished, Finished]
+    assert len(killed) == 1
+    assert told[-1] == "2 runs, 1 retried"
+    assert any("running on 1 node" in label for label in told)
+    train(lineup, tmp_path / "b", 1, silent)
+    for job in lineup:
+        assert metrics(tmp_path / "a", job.name) == metrics(tmp_path / "b", job.name)
 
 
 def test_another_configuration_in_the_same_folder_is_refused_before_anything_is_played(tmp_path):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -23,6 +22,9 @@ from optimist.bandits import (
     simulate,
 )
 from optimist.reporting.tables import Row
+from optimist.studies.attempts import RETRIES
+from optimist.studies.bandits.splitting import Played, simulate_all
+from optimist.studies.executors import Workers
 from optimist.studies.study import Progress
 
 BETAS = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -114,44 +116,57 @@ class Run:
     """In units of the noise."""
     problem: Problem
     horizon: int
-    trials: int
     seed: int
 
 
-def simulated(run: Run) -> Entry:
-    """Simulates a run on one core."""
-    policy = LINEUP[run.policy](run.problem, run.beta)
-    simulate(policy, run.problem, horizon=1, trials=1, seed=0, threads=1)  # compiles, if need be
+def simulated(run: Run, first_trial: int, trials: int) -> Played:
+    """Some trials of a run, on one core, and the seconds that they took."""
+    policy, problem = LINEUP[run.policy](run.problem, run.beta), run.problem
+    simulate(policy, problem, horizon=1, trials=1, seed=0, threads=1)  # compiles, if need be
     start = time.perf_counter()
-    simulation = simulate(policy, run.problem, horizon=run.horizon, trials=run.trials, seed=run.seed, threads=1)
-    seconds = time.perf_counter() - start
-    return Entry(run.policy, run.beta, simulation, 1e6 * seconds / (run.horizon * run.trials))
+    simulation = simulate(
+        policy, problem, horizon=run.horizon, trials=trials, seed=run.seed, first_trial=first_trial, threads=1
+    )
+    return simulation, time.perf_counter() - start
 
 
 def compare(
-    problem: Problem, selection: Problem, names: Sequence[str], budget: Budget, executor: Executor, progress: Progress
+    problem: Problem,
+    selection: Problem,
+    names: Sequence[str],
+    budget: Budget,
+    workers: Workers,
+    progress: Progress,
+    retries: int = RETRIES,
 ) -> list[Entry]:
     """The policies called ``names`` on the same trials of ``problem``, the best first.
 
-    ``selection`` is the problem on which beta is selected: the same one, or other instances of its kind.
+    ``selection`` is the problem on which beta is selected: the same one, or other instances of its kind. Trials are
+    split over the workers.
     """
-    seed = budget.seed + SELECTION_SEED
     tries = [
-        Run(name, beta, selection, budget.horizon, budget.selection_trials, seed)
+        Run(name, beta, selection, budget.horizon, budget.seed + SELECTION_SEED)
         for name in names
         for beta in betas_to_try(name, budget)
     ]
-    total = len(tries) + len(names)
-    tried = []
-    for done, entry in enumerate(executor.map(simulated, tries), start=1):
-        progress(done, total, f"{entry.policy}, beta {entry.beta:g} tried")
-        tried.append(entry)
-    reports = [Run(n, best_beta(n, tried), problem, budget.horizon, budget.trials, budget.seed) for n in names]
-    entries = []
-    for done, entry in enumerate(executor.map(simulated, reports), start=1 + len(tries)):
-        progress(done, total, entry.policy)
-        entries.append(entry)
-    return sorted(entries, key=lambda entry: entry.simulation.final.mean())
+    total, done = len(tries) + len(names), 0
+
+    def entries(runs: Sequence[Run], trials: int, label: Callable[[Run], str]) -> list[Entry]:
+        def tell(run: Run, status: str) -> None:
+            nonlocal done
+            done += 1
+            progress(done, total, label(run) + status)
+
+        played = simulate_all(runs, trials, simulated, workers, retries=retries, tell=tell)
+        return [
+            Entry(run.policy, run.beta, simulation, 1e6 * seconds / (run.horizon * trials))
+            for run, (simulation, seconds) in zip(runs, played, strict=True)
+        ]
+
+    tried = entries(tries, budget.selection_trials, lambda run: f"{run.policy}, beta {run.beta:g} tried")
+    reports = [Run(n, best_beta(n, tried), problem, budget.horizon, budget.seed) for n in names]
+    found = entries(reports, budget.trials, lambda run: run.policy)
+    return sorted(found, key=lambda entry: entry.simulation.final.mean())
 
 
 def betas_to_try(name: str, budget: Budget) -> tuple[float, ...]:

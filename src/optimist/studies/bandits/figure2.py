@@ -4,6 +4,7 @@ Paper: section 3 "Synthetic bandit experiments", Appendix A.1. The paper selects
 it reports; here they are selected on other trials, and the paper's way stands beside.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,8 @@ from optimist.bandits import ACB, MultiArmed, Simulation, simulate
 from optimist.reporting.figures.bandits import draw_ensemble_sizes
 from optimist.reporting.tables import Row
 from optimist.studies.bandits.comparison import SELECTION_SEED
+from optimist.studies.bandits.splitting import Played, simulate_all
+from optimist.studies.executors import InProcess, Workers
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict, require_seeds
 
 # ---- What ------------------------------------------------------------------------------------------------------------
@@ -36,8 +39,17 @@ class Setting(NamedTuple):
 def measure(settings: "Settings", session: Session) -> Measurement:
     """Both panels: the whole grid on the selection trials, then the best of it on the report trials.
 
-    The compiled loop uses all cores by itself: the session's ``workers`` is the number of its threads.
+    The compiled loop uses all cores of this machine by itself: the session's ``workers`` is the number of its threads.
+    On a cluster the trials are split over the workers.
     """
+    if session.cluster is None:
+        return measure_with(InProcess(), session.workers, settings, session)
+    with session.executor() as workers:
+        return measure_with(workers, 1, settings, session)
+
+
+def measure_with(workers: Workers, threads: int | None, settings: "Settings", session: Session) -> Measurement:
+    """Both panels, by these workers of so many threads each."""
     sizes = settings.ensemble_sizes
     grid = [point for panel in PANELS for size in sizes for point in main_grid(panel, size, settings)]
     grid += [Setting("exact", *point, 0.0) for point in product(settings.other_ridges, sizes, settings.betas)]
@@ -45,13 +57,18 @@ def measure(settings: "Settings", session: Session) -> Measurement:
     total = len(grid) + reported
     done = 0
 
-    def simulated(point: Setting, seed: int) -> Simulation:
+    def tell(point: Setting, status: str) -> None:
         nonlocal done
-        session.progress(done, total, f"{point.panel}, M = {point.ensemble_size}")
         done += 1
-        return regret_of(point, settings, seed, session.workers)
+        session.progress(done, total, f"{point.panel}, M = {point.ensemble_size}{status}")
 
-    selection = {point: simulated(point, settings.selection_seed) for point in grid}
+    def simulations(points: Sequence[Setting], seed: int) -> list[Simulation]:
+        play = partial(played, settings, seed, threads)
+        found = simulate_all(points, settings.trials, play, workers, retries=session.retries, tell=tell)
+        return [simulation for simulation, _ in found]
+
+    session.progress(done, total, "begins")
+    selection = dict(zip(grid, simulations(grid, settings.selection_seed), strict=True))
     chosen = {
         "selected": [best_of(selection, panel, settings.ridge, size) for panel, size in product(PANELS, sizes)],
         "other ridge": [best_of(selection, "exact", *place) for place in product(settings.other_ridges, sizes)],
@@ -59,8 +76,8 @@ def measure(settings: "Settings", session: Session) -> Measurement:
             best_of(selection, "sgd", settings.ridge, size, rate) for rate, size in product(settings.shown_rates, sizes)
         ],
     }
-    report = {(role, p): simulated(p, settings.report_seed) for role, points in chosen.items() for p in points}
-    session.progress(total, total, "done")
+    reports = [(role, p) for role, points in chosen.items() for p in points]
+    report = dict(zip(reports, simulations([p for _, p in reports], settings.report_seed), strict=True))
     regret = [summary(point, simulation, role, "held-out") for (role, point), simulation in report.items()]
     regret += [summary(point, selection[point], "selected", "paper") for point in chosen["selected"]]
     drawn = [(role, p) for role in ("selected", "fixed rate") for p in chosen[role]]
@@ -75,8 +92,11 @@ def main_grid(panel: str, ensemble_size: int, settings: "Settings") -> list[Sett
     return [Setting(panel, settings.ridge, ensemble_size, beta, rate) for beta, rate in product(settings.betas, rates)]
 
 
-def regret_of(point: Setting, settings: "Settings", seed: int, threads: int | None) -> Simulation:
-    """The regret of ACB at one point of the grid on the paper's 50 arms."""
+def played(
+    settings: "Settings", seed: int, threads: int | None, point: Setting, first_trial: int, trials: int
+) -> Played:
+    """Some trials of ACB at one point of the grid on the paper's 50 arms, and the seconds that they took."""
+    start = time.perf_counter()
     policy = ACB(
         50,
         ensemble_size=point.ensemble_size,
@@ -87,9 +107,11 @@ def regret_of(point: Setting, settings: "Settings", seed: int, threads: int | No
         averaging="uniform",
         is_implicit=False,  # the paper's plain steps: those of the grid from 2 on diverge, and are seen to
     )
-    return simulate(
-        policy, MultiArmed.paper(), horizon=settings.horizon, trials=settings.trials, seed=seed, threads=threads
+    problem, horizon = MultiArmed.paper(), settings.horizon
+    simulation = simulate(
+        policy, problem, horizon=horizon, trials=trials, seed=seed, first_trial=first_trial, threads=threads
     )
+    return simulation, time.perf_counter() - start
 
 
 def best_of(

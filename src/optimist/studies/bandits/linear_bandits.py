@@ -17,7 +17,6 @@ from optimist.bandits import ChangingActions, DriftingActions, FixedActions, Lab
 from optimist.reporting.figures.bandits import draw_open_question, draw_policies
 from optimist.reporting.tables import Row
 from optimist.studies.bandits.comparison import FORGETTING, STEADY, Budget, Entry, compare, curve, summary
-from optimist.studies.executors import local
 from optimist.studies.study import Draw, Judgement, Measurement, Session, Study, Tables, Verdict, require_seeds
 
 # ---- What ------------------------------------------------------------------------------------------------------------
@@ -48,14 +47,15 @@ def measure(settings: "Settings", session: Session) -> Measurement:
     planned = list(contests(settings))
     tables: dict[str, Sequence[Row]] = {}
     curves: list[Row] = []
-    with local(session.workers) as executor:
+    with session.executor() as workers:
         for index, contest in enumerate(planned):
 
             def advance(done: int, total: int, label: str, index: int = index, contest: Contest = contest) -> None:
                 what = f"{contest.name}, d = {contest.d}: {label}"
                 session.progress(round(100 * (index + done / total)), 100 * len(planned), what)
 
-            entries = compare(contest.problem, contest.selection, contest.policies, contest.budget, executor, advance)
+            problems = contest.problem, contest.selection
+            entries = compare(*problems, contest.policies, contest.budget, workers, advance, session.retries)
             tables[contest.table] = [*tables.get(contest.table, ()), *(table_row(contest, entry) for entry in entries)]
             if contest.table == "open_question":
                 curves += [

@@ -279,4 +279,4 @@ def mean_gap(rows: Sequence[Fit]) -> tuple[float, float]:
     return mean(gaps), stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.inf
 
 
-STUDY = Study(SCALES, measure, judge, figures)
+STUDY = Study(SCALES, measure, judge, figures, spreads=False)

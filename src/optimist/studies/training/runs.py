@@ -1,17 +1,19 @@
-"""The training runs of a study: one folder each, side by side in processes, going on where they stopped."""
+"""The training runs of a study: one folder each, in processes or on machines, going on where they stopped."""
 
 import os
 import re
+import signal
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from optimist.config import leaves
-from optimist.files import InUse
+from optimist.files import InUse, Token, new_work
+from optimist.studies.attempts import Status, attempted
 from optimist.studies.study import Session
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Trainer
@@ -22,8 +24,6 @@ FINISHED = "finished"
 ERROR = "error.txt"
 """The file with the traceback of a run that failed."""
 UNPLAYED = "not played to its end yet"
-LOOK = 0.5
-"""Seconds between two looks at how far the runs of other processes are."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,10 @@ Tell = Callable[[Job, int], None]
 def train_all(jobs: Sequence[Job], session: Session) -> list[Result]:
     """The result of every job, in order; each is the run ``session.folder/runs/NAME``, on one core.
 
-    A run that is finished is not repeated, one that was interrupted is resumed. Several workers are processes of the
-    session's executor; a single one is this process itself; with 0 of them nothing is trained, and what is not finished
-    counts as failed. Ctrl-C lets the running ones write a checkpoint and leaves everything resumable.
+    A run that is finished is not repeated, one that was interrupted is resumed, and so is one whose worker dies, see
+    `attempted`. Several workers are processes of this machine, or of the session's cluster; a single one is this
+    process itself; with 0 of them nothing is trained, and what is not finished counts as failed. Ctrl-C lets the
+    running ones write a checkpoint and leaves everything resumable.
     """
     jobs = [replace(job, config=replace(job.config, threads=1)) for job in jobs]
     place = session.folder / "runs"
@@ -76,23 +77,42 @@ def train_all(jobs: Sequence[Job], session: Session) -> list[Result]:
     if session.workers == 0:
         return [results.get(job.name, Failed(job, UNPLAYED)) for job in jobs]
     waiting = [job for job in jobs if job.name not in results]
-    steps = {job.name: job.config.total_steps * (job.name in results) for job in jobs}
-    total = sum(job.config.total_steps for job in jobs)
-
-    def tell(job: Job, step: int) -> None:
-        steps[job.name] = min(step, job.config.total_steps)
-        failed = sum(isinstance(result, Failed) for result in results.values())
-        label = f"{len(results)} of {len(jobs)} runs" + (f", {failed} failed" if failed else "")
-        session.progress(sum(steps.values()), total, label)
-
+    board = Board(jobs, results, session)
     count = min(session.workers or os.cpu_count() or 1, len(waiting))
-    training = one_by_one(waiting, place, tell) if count <= 1 else side_by_side(waiting, place, count, session, tell)
+    is_alone = count <= 1 and session.cluster is None
+    training = one_by_one(waiting, place, board.tell) if is_alone else side_by_side(waiting, place, session, board)
     with closing(training):
         for result in training:
             results[result.job.name] = result
-            tell(result.job, result.job.config.total_steps)
-    session.progress(total, total, f"{len(jobs)} runs")
+            board.tell(result.job, result.job.config.total_steps)
+    board.close()
     return [results[job.name] for job in jobs]
+
+
+class Board:
+    """How far all runs are together, and who runs where: what the session's progress is told."""
+
+    def __init__(self, jobs: Sequence[Job], results: Mapping[str, Result], session: Session):
+        self._jobs, self._results, self._session = jobs, results, session
+        self._steps = {job.name: job.config.total_steps * (job.name in results) for job in jobs}
+        self._total = sum(job.config.total_steps for job in jobs)
+        self.status = Status()
+
+    def tell(self, job: Job, step: int) -> None:
+        """A job has come to ``step``."""
+        self.tell_all({job: step})
+
+    def tell_all(self, steps: Mapping[Job, int]) -> None:
+        """Jobs have come to these steps."""
+        self._steps |= {job.name: min(step, job.config.total_steps) for job, step in steps.items()}
+        failed = sum(isinstance(result, Failed) for result in self._results.values())
+        words = [f"{len(self._results)} of {len(self._jobs)} runs", str(self.status), f"{failed} failed" * (failed > 0)]
+        self._session.progress(sum(self._steps.values()), self._total, ", ".join(filter(None, words)))
+
+    def close(self) -> None:
+        """All is done."""
+        words = [f"{len(self._jobs)} runs", str(replace(self.status, running=0))]
+        self._session.progress(self._total, self._total, ", ".join(filter(None, words)))
 
 
 def require_trainable(jobs: Sequence[Job], place: Path) -> None:
@@ -131,42 +151,61 @@ def one_by_one(jobs: Sequence[Job], place: Path, tell: Tell) -> Generator[Result
         yield train_one(job, place, tell)
 
 
-def side_by_side(jobs: Sequence[Job], place: Path, workers: int, session: Session, tell: Tell) -> Generator[Result]:
-    """The results of the jobs as they come, from ``workers`` processes; steps are read in the runs' own metrics."""
-    with session.executor(workers) as executor:
-        waiting: dict[Future[Result], Job] = {executor.submit(train_elsewhere, job, place): job for job in jobs}
-        while waiting:
-            done, others = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield outcome(future, waiting.pop(future))
-            for job in [waiting[future] for future in others if future.running()]:
-                tell(job, last_step(place / job.name / "metrics.csv"))
+def side_by_side(jobs: Sequence[Job], place: Path, session: Session, board: Board) -> Generator[Result]:
+    """The results of the jobs as they come, from the session's executor; steps are read in the runs' own metrics."""
+    if not jobs:
+        return
+    shared, work = place.resolve(), new_work()  # another process may have another working folder
+
+    def reached(job: Job) -> int:
+        return last_step(place / job.name / "metrics.csv")
+
+    def watch(status: Status, running: Sequence[Job]) -> None:
+        board.status = status
+        board.tell_all({job: reached(job) for job in running})
+
+    with session.executor(len(jobs)) as workers:
+        done = attempted(
+            jobs,
+            lambda job, attempt: workers.submit(train_elsewhere, job, shared, Token(work, attempt)),
+            workers,
+            retries=session.retries,
+            reached=reached,
+            watch=watch,
+        )
+        for job, future in done:
+            yield outcome(future, job, place)
 
 
-def outcome(future: Future[Result], job: Job) -> Result:
-    """The result of a job that is done; one whose process died has failed."""
+def outcome(future: Future[Result], job: Job, place: Path) -> Result:
+    """The result of a job that is done; one whose process died too often has failed."""
     problem = future.exception()
-    if problem is None:
-        return future.result()
-    return Failed(job, f"{problem}: start the study again to go on from its last checkpoint")
+    if problem is not None:
+        return Failed(job, f"{problem}: start the study again to go on from its last checkpoint")
+    result = future.result()
+    return Finished(job, place / job.name) if isinstance(result, Finished) else result
 
 
-def train_elsewhere(job: Job, place: Path) -> Result:
-    """`train_one` in a process of its own, which ends when it is asked to stop."""
+def train_elsewhere(job: Job, place: Path, token: Token) -> Result:
+    """`train_one` in a process of its own, which ends when it is asked to stop.
+
+    The signal is sent once more, to who listened to it before the run did: by SIGUSR2 submitit queues the job again.
+    """
     try:
-        return train_one(job, place, lambda *_: None)
+        return train_one(job, place, lambda *_: None, token)
     except Interrupted as stopped:
+        signal.raise_signal(stopped.signal_number)
         raise SystemExit(128 + stopped.signal_number) from stopped
 
 
-def train_one(job: Job, place: Path, tell: Tell) -> Result:
+def train_one(job: Job, place: Path, tell: Tell, token: Token | None = None) -> Result:
     """Trains or resumes one run; whatever goes wrong in it is its result."""
     run = place / job.name
     try:
         if (run / "config.json").is_file():
-            resume(run, callbacks=[lambda moment: tell(job, moment.step)])
+            resume(run, callbacks=[lambda moment: tell(job, moment.step)], token=token)
         else:
-            train(job.config, run, callbacks=[lambda moment: tell(job, moment.step)])
+            train(job.config, run, callbacks=[lambda moment: tell(job, moment.step)], token=token)
     except Interrupted:
         raise
     except InUse as problem:  # by another process, whose folder is left alone

@@ -1,0 +1,175 @@
+"""Calls on other machines: one executor, whatever engine brings them there.
+
+An engine starts calls and brings news of them; `optimist.studies.engines` has one for Ray and one for Slurm.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from optimist.studies.executors import GRACE, LOOK, Call, EngineFailed, WorkerDied, Workers, cancel_all, settle
+
+GATHER = 0.1
+"""Seconds in which calls are collected before they are handed on together: one array of jobs instead of many jobs."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A call runs, on ``node``."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call has ended, by a result or by what went wrong: `WorkerDied` if its worker did not answer."""
+
+    result: Any
+    problem: BaseException | None
+
+
+News = Started | Answered
+
+
+class Engine(Protocol):
+    """What brings calls to other machines."""
+
+    def start(self, calls: Sequence[Call]) -> None:
+        """Makes these calls as soon as there is room for them."""
+        ...
+
+    def news(self, patience: float) -> Iterable[tuple[Call, News]]:
+        """What has happened since the last time; waits up to ``patience`` seconds for something to happen."""
+        ...
+
+    def ask_to_stop(self) -> None:
+        """Asks every call that runs to stop, and forgets those that do not run yet."""
+        ...
+
+    def close(self) -> None:
+        """Kills what still runs, and disconnects."""
+        ...
+
+
+class Cluster(Workers):
+    """Calls on the machines of an engine, ``size`` at a time; the others wait here.
+
+    Leaving ``with`` by an exception, such as Ctrl-C, cancels what waits and asks what runs to stop: a training run then
+    writes a checkpoint. What has not ended after `GRACE` seconds is killed.
+    """
+
+    def __init__(self, engine: Engine, size: int):
+        self.size = size
+        self._engine = engine
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._nodes: dict[Call, str] = {}
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    @property
+    def nodes(self) -> int:  # pyrefly: ignore
+        """Machines on which a call runs now."""
+        return len(set(self._nodes.copy().values()))
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The future of the call."""
+        call = Call(Future(), fn, args, kwargs)
+        self._calls.put(call)
+        return call.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Disconnects when all calls are done; with ``cancel_futures`` those that wait here are cancelled."""
+        if cancel_futures:
+            cancel_all(self._calls)
+        self._calls.put(None)
+        if wait:
+            self._thread.join()
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        if exc_type is None:
+            self.shutdown()
+        else:
+            self.stop()
+
+    def stop(self, grace: float = GRACE) -> None:
+        """Cancels what waits, asks what runs to stop, and ends what has not stopped after ``grace`` seconds."""
+        self._is_stopping = True
+        try:
+            self.shutdown(wait=False, cancel_futures=True)
+            self._engine.ask_to_stop()
+            self._thread.join(grace)
+        finally:  # also by a second Ctrl-C
+            self._engine.close()
+
+    def _serve(self) -> None:
+        """What the thread does: it hands calls to the engine and ends their futures as it hears of them."""
+        held: set[Call] = set()
+        is_open = True
+        while is_open or (held and not (self._is_stopping and not self._nodes)):
+            fresh: list[Call] = []
+            while is_open and len(held) + len(fresh) < self.size:
+                try:
+                    call = self._calls.get(block=not held and not fresh)
+                except queue.Empty:
+                    break
+                if call is None:
+                    is_open = False
+                elif not call.future.cancelled():
+                    if not held and not fresh:
+                        time.sleep(GATHER)
+                    fresh.append(call)
+            if fresh:
+                self._start(fresh, held)
+            if held:
+                self._hear(held)
+        for call in held:
+            call.future.cancel()
+
+    def _start(self, calls: Sequence[Call], held: set[Call]) -> None:
+        try:
+            self._engine.start(calls)
+            held.update(calls)
+        except Exception as problem:
+            for call in calls:
+                settle(call, None, EngineFailed(_first_line(problem)))
+
+    def _hear(self, held: set[Call]) -> None:
+        try:
+            for call, news in self._engine.news(LOOK):
+                if isinstance(news, Started):
+                    self.restarts += call in self._nodes
+                    self._nodes[call] = news.node
+                    if not call.future.running():
+                        call.future.set_running_or_notify_cancel()
+                else:
+                    held.discard(call)
+                    self._nodes.pop(call, None)
+                    if not call.future.cancelled():
+                        settle(call, news.result, news.problem)
+        except Exception as problem:  # the engine itself has failed: the connection is lost
+            for call in held:
+                self._nodes.pop(call, None)
+                if not call.future.cancelled():
+                    settle(call, None, EngineFailed(_first_line(problem)))
+            held.clear()
+
+
+def died(problem: BaseException) -> WorkerDied:
+    """What a call fails with whose worker ended without an answer, in the first line of what the engine says."""
+    return WorkerDied(f"its worker ended without an answer ({_first_line(problem)})")
+
+
+def _first_line(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {str(problem).strip()}".splitlines()[0]
