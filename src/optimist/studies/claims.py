@@ -1,36 +1,53 @@
 """One table of every claim: what the paper says and where, what our studies measured, and how it was judged."""
 
 import json
+import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optimist
 from optimist.reporting.tables import Row
-from optimist.studies.study import Verdict, read_verdicts
+from optimist.studies.study import ALL_RUNS_FINISH, Verdict, read_verdicts
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and the study that tests it."""
+    """A sentence of the paper, the study that tests it, and which of its verdicts do (a regular expression)."""
 
     place: str
     words: str
     study: str
+    verdicts: str = ""
 
 
 PAPER = (
+    Claim("section 1", "ACB approximates the elliptical bonus of LinUCB", "fidelity"),
     Claim("Figure 1", "when the agent dies, the ACB bonus typically drops by a significant margin", "figure1"),
-    Claim("Figure 2", "up to a point, increasing ensemble size improves the cumulative regret", "figure2"),
+    Claim("Figure 1, caption", "large bonuses often belong to states on the periphery of what was seen", ""),
+    Claim(
+        "Figure 2", "up to a point, increasing ensemble size improves the cumulative regret", "figure2", "increasing"
+    ),
+    Claim("section 3", "M must be small enough to avoid too many upper-tail events", "figure2", "too large"),
+    Claim("section 3, lazy", "lazy re-randomization keeps the regret", "linear-bandits", "lazy"),
+    Claim("section 3, conjecture", "incremental ACB works beyond multi-armed bandits", "linear-bandits", "conjecture"),
+    Claim("section 4", "gradients tend to perform better than the penultimate layer", "ablation", "=penultimate"),
+    Claim("section 4, scale", "ACB handles features of over a million dimensions", "ablation", "features=gradient"),
     Claim("Figure 3", "gradient features seem to offer improved exploration over penultimate ones", "figure3"),
+    Claim(
+        "section 5", "tail-averaged parameters and batch normalization help", "ablation", "statistics=none|auxiliary"
+    ),
     Claim("Figure 4", "larger ensembles are generally more stable and observe more extrinsic reward", "figure4"),
+    Claim("section 5, start", "the bonuses make the agent avoid the start state", ""),
     Claim("Figure 5", "without reward many agents play well; ACB is competitive with other bonuses", "figure5"),
     Claim("Figure 6", "ACB visits as many or more states than baselines in most of the games", "figure6"),
     Claim("Figure 7", "with reward ACB is at least as good as RND on most games, sometimes better", "figure7"),
-    Claim("section 6", "ACB does not perform as well as RND on Montezuma's Revenge", ""),
+    Claim("section 6", "ACB does not perform as well as RND on Montezuma's Revenge", "montezuma"),
 )
-"""The empirical claims; the theorems are tested, not judged (docs/paper_map.md)."""
+"""The empirical claims in the order of the paper; the theorems are tested, not judged (docs/paper_map.md)."""
 OURS = "ours"
 """The place of what the paper does not claim."""
 
@@ -60,10 +77,10 @@ def claim_rows(folders: Sequence[Path]) -> list[Row]:
     for claim in PAPER:
         found = [row for study in studies if study.name == claim.study for row in study_rows(study, claim)]
         result += found or [untested(claim)]
-    named = {claim.study for claim in PAPER}
     for study in studies:
-        if study.name not in named:
-            result += study_rows(study, Claim(OURS, "", study.name))
+        mine = [claim for claim in PAPER if claim.study == study.name]
+        claimed = {row["claim"] for claim in mine for row in study_rows(study, claim)}
+        result += [row for row in study_rows(study, Claim(OURS, "", study.name)) if row["claim"] not in claimed]
     return result
 
 
@@ -93,17 +110,19 @@ def study_rows(study: StudyFolder, claim: Claim) -> list[Row]:
             "budget": verdict.budget or budget,
             "judgement": verdict.judgement,
             "study": study.name,
+            "version": study.version,
             "command": study.command,
         }
         for verdict in study.verdicts
+        if claim.place == OURS or (re.search(claim.verdicts, verdict.claim) and verdict.claim != ALL_RUNS_FINISH)
     ]
 
 
 def untested(claim: Claim) -> Row:
     """The row of a claim without a measurement."""
     how = f"not measured: optimist study {claim.study}" if claim.study else "not measured: no study tests it"
-    nothing = {"seeds": "", "budget": "", "judgement": "not enough data", "study": claim.study, "command": ""}
-    return {"place": claim.place, "claim": claim.words, "measured": how} | nothing
+    nothing = {"seeds": "", "budget": "", "judgement": "not enough data", "study": claim.study}
+    return {"place": claim.place, "claim": claim.words, "measured": how} | nothing | {"version": "", "command": ""}
 
 
 def budget_of(settings: Mapping[str, Any]) -> tuple[str, str]:
@@ -128,15 +147,48 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[s
     return lines + ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
+def standing(rows: Sequence[Row]) -> list[str]:
+    """What holds of the paper's claims, what does not, and what is open, a paragraph each; then what is not claimed.
+
+    A claim that some verdicts support and others contradict is in both of the first two.
+    """
+    words = {claim.place: claim.words for claim in PAPER}
+    told: dict[str, list[str]] = {"holds": [], "does not hold": [], "not enough data": []}
+    for place, sentence in words.items():
+        mine = [row for row in rows if row["place"] == place]
+        counts = Counter(row["judgement"] for row in mine)
+        former = sorted({row["version"] for row in mine} - {optimist.__version__, ""})
+        played = f", played by version {' and '.join(former)}" if former else ""
+        for kind in [kind for kind in ("holds", "does not hold") if counts[kind]] or ["not enough data"]:
+            said = (
+                f"{counts[kind]} of {counts.total()}{played}" if any(row["version"] for row in mine) else "not measured"
+            )
+            told[kind].append(f"{sentence} ({place}: {said})")
+    ours = Counter(row["judgement"] for row in rows if row["place"] == OURS)
+    heads = {"holds": "What holds", "does not hold": "What does not", "not enough data": "What two cores cannot decide"}
+    lines = [f"**{head}.** {sentences(told[kind])}" for kind, head in heads.items()]
+    lines.append(
+        f"In brackets: the place, and how many of its verdicts say so. Of {ours.total()} verdicts on what the paper "
+        f"does not claim, {ours['holds']} hold, {ours['does not hold']} do not, {ours['not enough data']} are open."
+    )
+    return lines
+
+
+def sentences(parts: Sequence[str]) -> str:
+    """The parts as sentences of a paragraph."""
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts) or "Nothing so far."
+
+
 def markdown(rows: Sequence[Row]) -> str:
-    """The rows as a table; the paper's words stand before the verdicts of each place."""
+    """What holds and what does not, then the rows as tables; the paper's words stand before the verdicts of a place."""
     columns = ("claim", "measured", "seeds", "budget", "judgement")
     lines: list[str] = ["# Every claim, and what was measured"]
+    lines += [line for paragraph in standing(rows) for line in ("", paragraph)]
     words = {claim.place: claim.words for claim in PAPER}
     for place in dict.fromkeys(row["place"] for row in rows):
         lines += ["", f"## {place}: {words[place]}" if place in words else "## Not claimed by the paper", ""]
         mine = [row for row in rows if row["place"] == place]
         lines += markdown_table(columns, [[row[column] for column in columns] for row in mine])
-        commands = [command for command in dict.fromkeys(row["command"] for row in mine) if command]
-        lines += ["", *(f"Made by `{command}`." for command in commands)] if commands else []
+        made = [one for one in dict.fromkeys((row["command"], row["version"]) for row in mine) if one[0]]
+        lines += ["", *(f"Made by `{command}`, version {version}." for command, version in made)] if made else []
     return "\n".join(lines) + "\n"

@@ -29,6 +29,7 @@ STUDIES = {
     "minigrid-hard": "training.minigrid_hard",
     "memory": "training.memory",
     "atari": "atari.atari",
+    "montezuma": "atari.montezuma",
     "ablation": "training.ablation",
 }
 """Modules of `optimist.studies`, by the name of the study; each has a ``STUDY``."""

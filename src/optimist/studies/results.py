@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from optimist.reporting.tables import Row
-from optimist.studies.claims import StudyFolder, budget_of, markdown_table, read_study
+import optimist
+from optimist.reporting.improvement import ALL, improvement_rows
+from optimist.reporting.tables import Row, write_csv
+from optimist.studies.claims import StudyFolder, budget_of, claim_rows, markdown_table, read_study, standing
 from optimist.studies.registry import find_study
-from optimist.studies.study import FAILURES, VERDICTS, Tables, read_csv, read_tables
-from optimist.studies.training.rows import ALL_RUNS_FINISH
+from optimist.studies.study import ALL_RUNS_FINISH, FAILURES, VERDICTS, Tables, read_csv, read_tables, verdict_row
 from optimist.studies.training.verdicts import number
 
 Shown = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -225,6 +226,10 @@ QUESTIONS = (
         (Exhibit("figure7", SCORE, (("return", "Figure 7: raw return along the steps"),)),),
     ),
     Question(
+        "Is RND better on Montezuma's Revenge, as the paper says?",
+        (Exhibit("montezuma", SCORE, (("return", "raw return along the steps"), ("rooms", "rooms entered"))),),
+    ),
+    Question(
         "Do bigger ensembles help?",
         (
             Exhibit("figure2", ensemble_sizes, (("figure2", "Figure 2: regret against the ensemble size"),)),
@@ -304,17 +309,86 @@ QUESTIONS = (
     Question("What does a run survive?", (Exhibit("campaign", columns("campaign", CAMPAIGN)),)),
 )
 
+# ---- Exploration value -----------------------------------------------------------------------------------------------
+
+VALUE = "exploration_value"
+"""The name of the first figure of the page, and of its table."""
+PAIRS = {
+    "RND": (("acb", "rnd"), ("acb-noveld", "rnd-noveld")),
+    "counts": (("acb", "count"), ("acb*episodic-count", "episodic-count")),
+    "no bonus": (("acb", "none"), ("acb*episodic-count", "none")),
+}
+"""Who is set against whom, by the rival: where levels change, ACB in the form that the rival has too."""
+
+
+def exploration_value(folder: Path) -> list[Row]:
+    """The chance that ACB improves on each rival, by task and over all tasks, from every ``runs.csv`` in ``folder``.
+
+    The score of a run is its ``area``, the mean of what its study measures over the steps. Over all tasks only runs of
+    today's version count: those of a former one had other defaults.
+    """
+    runs = [
+        {"study": study.name, "score": row["area"], "counts": is_of_today(study), **row}
+        for place in study_folders(folder)
+        if (place / "runs.csv").is_file()
+        for study in [read_study(place)]
+        for row in read_csv(place / "runs.csv")
+    ]
+    return improvement_rows(runs, PAIRS)
+
+
+def is_of_today(study: StudyFolder) -> bool:
+    """Whether the runs of a study were played by this version of Optimist."""
+    return study.version == optimist.__version__
+
+
+def valued(folder: Path) -> Iterator[str]:
+    """The lines about the value of exploration; none where no task was played by ACB and a rival."""
+    rows = exploration_value(folder)
+    if not rows:
+        return
+    yield "## In one picture: is ACB better?"
+    yield ""
+    if (folder / f"{VALUE}.png").is_file():
+        yield f"![The chance that ACB improves on RND, counts and no bonus, by task and over all]({VALUE}.png)"
+        yield ""
+    head = ("ACB improves over", "tasks", "runs of ACB, of the rival", "P(improvement)", "95 % interval")
+    overall = [row for row in rows if row["task"] == ALL]
+    yield from markdown_table(
+        head,
+        [
+            (
+                row["rival"],
+                row["tasks"],
+                f"{row['runs']}, {row['rival_runs']}",
+                number(row["improvement"], 2),
+                f"{number(row['low'], 2)} to {number(row['high'], 2)}",
+            )
+            for row in overall
+        ],
+    )
+    yield ""
+    former = sorted({row["study"] for row in rows if not row["counts"]})
+    if former:
+        yield f"Drawn in gray and not counted, because a former version played them: {', '.join(former)}."
+        yield ""
+
+
 # ---- The page --------------------------------------------------------------------------------------------------------
 
 
 def page(folder: Path) -> str:
     """The page about the studies in ``folder``, as Markdown."""
-    lines = ["# Results, by question", "", INTRODUCTION.strip(), ""]
+    lines = ["# Results, by question", "", INTRODUCTION.strip(), "", *valued(folder)]
+    studies = study_folders(folder)
+    if studies:
+        lines += ["## What holds of the paper, what does not, what two cores cannot decide?", ""]
+        lines += [line for paragraph in standing(claim_rows(studies)) for line in (paragraph, "")]
     for question in QUESTIONS:
         found = [line for exhibit in question.exhibits for line in exhibited(folder, exhibit)]
         if found:
             lines += [f"## {question.words}", "", *found]
-    missing = [line for study in study_folders(folder) for line in unplayed(study)]
+    missing = [line for study in studies for line in unplayed(study)]
     if missing:
         lines += ["## What was not played, or failed?", "", *missing, ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -402,6 +476,16 @@ def unplayed(folder: Path) -> list[str]:
         f"- {folder.name}, {task}, {learner}: {times} run{'s' * (times > 1)}, {error}"
         for (task, learner, error), times in counts.items()
     ]
+
+
+def judge_again(folder: Path) -> Path:
+    """Writes the verdicts of the study in ``folder`` anew, from its tables, as today's code judges them; their path."""
+    study = read_study(folder)
+    added = study.settings.get("training", study.settings).get("added", ())  # no claim is about a user's learners
+    tables = {name: [r for r in rows if r.get("learner") not in added] for name, rows in read_tables(folder).items()}
+    path = folder / f"{VERDICTS}.csv"
+    write_csv(path, [verdict_row(verdict) for verdict in find_study(study.name).judge(tables)])
+    return path
 
 
 def redraw(folder: Path, suffix: str) -> list[Path]:

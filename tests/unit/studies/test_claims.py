@@ -6,8 +6,9 @@ import json
 import pytest
 
 from optimist.reporting.tables import write_csv
-from optimist.studies.claims import OURS, PAPER, budget_of, claim_rows, markdown
-from optimist.studies.study import Outcome, Verdict, read_verdicts, verdict_row, write_outcome
+from optimist.studies.claims import OURS, PAPER, budget_of, claim_rows, markdown, standing
+from optimist.studies.registry import STUDIES
+from optimist.studies.study import ALL_RUNS_FINISH, Outcome, Verdict, read_verdicts, verdict_row, write_outcome
 
 
 def study(folder, name, settings, verdicts):
@@ -68,11 +69,48 @@ def test_seeds_and_budget_are_read_in_the_settings(settings, expected):
 
 
 def test_the_markdown_has_the_papers_words_and_the_command(tmp_path):
-    text = markdown(claim_rows([study(tmp_path / "s", "figure2", {}, [Verdict("a | b", "3", "holds")])]))
+    text = markdown(claim_rows([study(tmp_path / "s", "figure2", {}, [Verdict("increasing a | b", "3", "holds")])]))
     assert "## Figure 2: up to a point" in text
-    assert "| a \\| b | 3 |  |  | holds |" in text
-    assert "Made by `optimist study figure2 --scale laptop`." in text
+    assert "| increasing a \\| b | 3 |  |  | holds |" in text
+    assert "Made by `optimist study figure2 --scale laptop`, version unknown." in text
     assert text.count("## ") == len(PAPER)
+
+
+def test_verdicts_go_to_the_sentences_that_they_are_about_and_the_rest_is_ours(tmp_path):
+    verdicts = [
+        Verdict("ACB visits more states than with features=penultimate (D9)", "9", "holds"),
+        Verdict("ACB visits more states than with statistics=none (D6)", "8", "does not hold"),
+        Verdict("ACB visits more states than with ridge=1000 (D3)", "7", "not enough data"),
+    ]
+    rows = claim_rows([study(tmp_path / "s", "ablation", {}, verdicts)])
+    found = {row["place"]: row["measured"] for row in rows if row["study"] == "ablation" and row["command"]}
+    assert found == {"section 4": "9", "section 5": "8", OURS: "7"}
+    holds, fails, is_open, ours = standing(rows)
+    unknown = "1 of 1, played by version unknown"
+    assert (
+        holds == f"**What holds.** Gradients tend to perform better than the penultimate layer (section 4: {unknown})."
+    )
+    assert fails == f"**What does not.** Tail-averaged parameters and batch normalization help (section 5: {unknown})."
+    assert "ACB does not perform as well as RND on Montezuma's Revenge (section 6: not measured)." in is_open
+    assert "Of 1 verdicts on what the paper does not claim, 0 hold, 0 do not, 1 are open." in ours
+
+
+def test_a_claim_with_verdicts_of_both_kinds_is_told_in_both_paragraphs(tmp_path):
+    mixed = [
+        Verdict(ALL_RUNS_FINISH, "9 of 9 failed", "does not hold"),
+        Verdict("a", "1", "holds"),
+        Verdict("b", "2", "does not hold"),
+        Verdict("c", "3", "not enough data"),
+    ]
+    holds, fails, is_open, _ = standing(claim_rows([study(tmp_path / "s", "figure7", {}, mixed)]))
+    assert "(Figure 7: 1 of 3," in holds
+    assert "(Figure 7: 1 of 3," in fails
+    assert "Figure 7" not in is_open
+
+
+def test_every_sentence_of_the_paper_has_a_place_of_its_own_and_a_study_that_exists():
+    assert len({claim.place for claim in PAPER}) == len(PAPER)
+    assert {claim.study for claim in PAPER} - {""} <= set(STUDIES)
 
 
 def test_folders_without_a_study_are_an_error(tmp_path):

@@ -44,8 +44,16 @@ def test_a_verdict_for_each_line():
     regret += [row | {"role": "fixed rate", "learning_rate": 0.5} for row in regret[2:]]
     regret += [row | {"protocol": "paper", "mean": 1e9} for row in regret]
     verdicts = figure2.judge({"regret": regret})
-    assert [v.claim.rsplit("(", 1)[1] for v in verdicts] == ["exact)", "sgd)", "sgd, learning rate 0.5)"]
-    assert {v.judgement for v in verdicts} == {"holds"}
+    assert [v.claim.rsplit("(", 1)[1] for v in verdicts] == ["exact)", "sgd)", "sgd, learning rate 0.5)"] * 2
+    assert [v.judgement for v in verdicts] == ["holds"] * 3 + ["does not hold"] * 3  # the largest is the best
+
+
+@pytest.mark.parametrize(
+    ("means", "judgement"), [((9, 1, 5), "holds"), ((9, 5, 1), "does not hold"), ((9, 1, 1.2), "not enough data")]
+)
+def test_too_large_an_ensemble_costs_regret_if_the_largest_is_worse_than_the_best(means, judgement):
+    regret = {2**k: {"mean": mean, "se": 0.5, "trials": 9} for k, mean in enumerate(means)}
+    assert figure2.judge_too_large("exact", regret).judgement == judgement
 
 
 def test_the_scales_differ_only_in_numbers_and_the_grids_are_the_papers():

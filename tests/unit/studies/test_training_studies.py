@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from optimist.studies.atari import atari
+from optimist.studies.atari import atari, figure3, montezuma
 from optimist.studies.registry import STUDIES as STUDIES_AT
 from optimist.studies.registry import find_study
 from optimist.studies.study import Session, carry_out
@@ -30,6 +30,7 @@ STUDIES = {
     "minigrid-hard": {"runs", "summary", "curves"},
     "memory": {"runs", "summary", "curves"},
     "atari": {"runs", "summary", "unique_states_curves", "return_curves"},
+    "montezuma": {"runs", "summary", "return_curves", "rooms_curves", "cells_curves"},
     "ablation": {"runs", "ablation", "unique_states_curves"},
 }
 
@@ -288,3 +289,31 @@ def test_the_learners_in_novelds_form_are_gains_at_the_first_visit():
     assert config.bonus == "novelty-gain(rnd)*episodic-count"
     assert "episodic-count.form=first-visit" in config.bonus_options
     assert task.config("none", 0).bonus_options == ()
+
+
+def test_montezuma_is_judged_by_score_rooms_and_coarse_frames():
+    rows = [
+        *condition("MontezumaRevenge", "acb", unique_places=(1, 1, 2), unique_cells=(90, 95, 99), steps=(8, 8, 8)),
+        *condition("MontezumaRevenge", "rnd", unique_places=(7, 8, 9), unique_cells=(40, 45, 49), steps=(8, 8, 8)),
+    ]
+    score, rooms, cells = montezuma.judge({"runs": [row | {"return": 0.0} for row in rows]})
+    assert (score.measured, score.judgement) == ("all runs have 0", "not enough data")
+    assert (rooms.claim, rooms.judgement) == (
+        "MontezumaRevenge, bonus and reward: RND enters more rooms than ACB",
+        "holds",
+    )
+    assert (cells.judgement, cells.seeds) == ("does not hold", 3)
+    assert "8 steps per run" in rooms.budget
+
+
+def test_states_are_judged_by_coarse_cells_too_where_runs_have_them():
+    seen = {"unique_states": (50, 51, 52), "steps": (8, 8, 8)}
+    before = [*condition("Breakout", "acb", **seen), *condition("Breakout", "acb-penultimate", **seen)]
+    assert len(figure3.judge(before)) == 2
+    after = [
+        *condition("Breakout", "acb", **seen, unique_cells=(30, 31, 32)),
+        *condition("Breakout", "acb-penultimate", **seen, unique_cells=(10, 11, 12)),
+    ]
+    assert judgements(figure3.judge(after))[
+        "Breakout, bonuses alone: ACB visits more coarse cells with gradient than with penultimate features"
+    ] == "holds"  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from optimist.reporting.figures.learning_curves import draw_learning_curves
-from optimist.studies.atari.games import FULL_STEPS, GAMES, LAPTOP, PAPER_GAMES, frames, games, smoke_games
+from optimist.studies.atari.games import FULL_STEPS, GAMES, LAPTOP, PAPER_GAMES, frames, games, smoke_games, visited
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
 from optimist.studies.training.rows import curves, judge_failures, run_row, summary, trained, values_of
 from optimist.studies.training.tasks import RANDOM, TrainingSettings
@@ -19,7 +19,7 @@ def measure(settings: TrainingSettings, session: Session) -> Measurement:
     rows = [run_row(run, measure="unique_states", aim=1.0) for run in runs]
     tables = {
         "runs": rows,
-        "summary": summary(rows, "unique_states", {}) + summary(rows, "return", {}),
+        "summary": [row for column in ("unique_states", "unique_cells", "return") for row in summary(rows, column, {})],
         "unique_states_curves": curves(runs, "unique_states"),
         "return_curves": curves(runs, "return_mean"),
     }
@@ -47,16 +47,17 @@ SCALES = {
 
 
 def judge(tables: Tables) -> list[Verdict]:
-    """ACB's unique states against those of every other learner. Claims are of this budget, not the paper's."""
+    """ACB's unique states and coarse cells against those of every other learner, at this budget, not the paper's."""
     rows = tables["runs"]
     result: list[Verdict] = []
     for task in dict.fromkeys(row["task"] for row in rows):
         steps = max(row["steps"] for row in rows if row["task"] == task)
-        acb = values_of(rows, task, "acb", "unique_states")
-        for learner in dict.fromkeys(row["learner"] for row in rows if row["learner"] != "acb"):
-            claim = f"{task}, reward-free, {steps:,} steps: ACB visits more states than {learner}"
-            verdict = judge_more(claim, acb, values_of(rows, task, learner, "unique_states"))
-            result.append(Verdict(claim, f"{verdict.measured} ({frames(steps)})", verdict.judgement))
+        for column, words in visited(rows).items():
+            acb = values_of(rows, task, "acb", column)
+            for learner in dict.fromkeys(row["learner"] for row in rows if row["learner"] != "acb"):
+                claim = f"{task}, reward-free, {steps:,} steps: ACB visits more {words} than {learner}"
+                verdict = judge_more(claim, acb, values_of(rows, task, learner, column))
+                result.append(Verdict(claim, f"{verdict.measured} ({frames(steps)})", verdict.judgement))
     return result + judge_failures(tables, len(rows))
 
 

@@ -14,6 +14,7 @@ from optimist.studies.atari.games import (
     known,
     scores_by_learner,
     smoke_games,
+    visited,
 )
 from optimist.studies.study import Verdict
 from optimist.studies.training.rows import bootstrap_generator
@@ -48,18 +49,23 @@ SCALES = {
 
 
 def judge(rows: Sequence[Row]) -> list[Verdict]:
-    """On every game, then over all games."""
+    """By exact states and by coarse cells: on every game, then over all games."""
+    return [verdict for column, words in visited(rows).items() for verdict in judge_by(rows, column, words)]
+
+
+def judge_by(rows: Sequence[Row], column: str, words: str) -> list[Verdict]:
+    """By one count of what was visited."""
     result = [
         judge_more(
-            f"{game}, bonuses alone: ACB visits more states with gradient than with penultimate features",
-            known(rows, game, "acb", "unique_states"),
-            known(rows, game, "acb-penultimate", "unique_states"),
+            f"{game}, bonuses alone: ACB visits more {words} with gradient than with penultimate features",
+            known(rows, game, "acb", column),
+            known(rows, game, "acb-penultimate", column),
         )
         for game in dict.fromkeys(row["task"] for row in rows)
     ]
-    scores = scores_by_learner(rows, "unique_states")
+    scores = scores_by_learner(rows, column)
     gradient, penultimate = scores.get("acb", []), scores.get("acb-penultimate", [])
-    claim = "all games, bonuses alone: gradient features explore at least as well as penultimate ones"
+    claim = f"all games, bonuses alone: gradient features explore at least as many {words} as penultimate ones"
     return [*result, judge_overall(claim, gradient, penultimate, rng=bootstrap_generator())]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from optimist.bonuses.acb.config import DEFAULT
 from optimist.reporting.tables import Row
 from optimist.studies.atari.comparison import RETURN, game_study
-from optimist.studies.atari.games import EIGHT_GAMES, FULL_STEPS, GAMES, LAPTOP, games, known, smoke_games
+from optimist.studies.atari.games import EIGHT_GAMES, FULL_STEPS, GAMES, LAPTOP, games, known, smoke_games, visited
 from optimist.studies.study import Verdict
 from optimist.studies.training.tasks import Task, TrainingSettings, with_variants
 from optimist.studies.training.verdicts import judge_more, judge_steadier
@@ -62,7 +62,7 @@ def largest(settings: TrainingSettings) -> str:
 
 
 def judge(rows: Sequence[Row]) -> list[Verdict]:
-    """On every game, whether more reward is met, and whether seeds differ less."""
+    """On every game, whether more reward is met, whether seeds differ less, and whether more is visited."""
     sizes = sorted({row["learner"] for row in rows}, key=size_of)
     small, large = sizes[0], sizes[-1]
     result: list[Verdict] = []
@@ -71,6 +71,9 @@ def judge(rows: Sequence[Row]) -> list[Verdict]:
         who = f"{game}, bonuses alone: {size_of(large)} regressors"
         result.append(judge_more(f"{who} meet more reward than {size_of(small)}", many, few))
         result.append(judge_steadier(f"{who} vary less from seed to seed than {size_of(small)}", many, few))
+        for column, words in visited(rows).items():
+            seen = [known(rows, game, learner, column) for learner in (large, small)]
+            result.append(judge_more(f"{who} visit more {words} than {size_of(small)}", *seen))
     return result
 
 

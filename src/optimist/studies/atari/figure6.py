@@ -13,6 +13,7 @@ from optimist.studies.atari.games import (
     known,
     scores_by_learner,
     smoke_games,
+    visited,
 )
 from optimist.studies.study import Verdict
 from optimist.studies.training.rows import bootstrap_generator
@@ -37,30 +38,35 @@ SCALES = {
 
 
 def judge(rows: Sequence[Row]) -> list[Verdict]:
-    """On every game against each bonus, then in most games, then over all games."""
+    """By exact states and by coarse cells: on every game against each bonus, then in most games, then over all."""
+    return [verdict for column, words in visited(rows).items() for verdict in judge_by(rows, column, words)]
+
+
+def judge_by(rows: Sequence[Row], column: str, words: str) -> list[Verdict]:
+    """By one count of what was visited."""
     rivals = [n for n in dict.fromkeys(row["learner"] for row in rows) if n not in ("acb", RANDOM)]
     games: dict[str, list[Verdict]] = {}
     for game in dict.fromkeys(row["task"] for row in rows):
-        acb = known(rows, game, "acb", "unique_states")
+        acb = known(rows, game, "acb", column)
         games[game] = [
             judge_at_least(
-                f"{game}, bonuses alone: ACB visits at least as many states as {rival.upper()}",
+                f"{game}, bonuses alone: ACB visits at least as many {words} as {rival.upper()}",
                 acb,
-                known(rows, game, rival, "unique_states"),
+                known(rows, game, rival, column),
             )
             for rival in rivals
         ]
-    scores = scores_by_learner(rows, "unique_states")
+    scores = scores_by_learner(rows, column)
     overall = [
         judge_overall(
-            f"all games, bonuses alone: ACB visits as many states as {rival.upper()} or more",
+            f"all games, bonuses alone: ACB visits as many {words} as {rival.upper()} or more",
             scores.get("acb", []),
             scores.get(rival, []),
             rng=bootstrap_generator(),
         )
         for rival in rivals
     ]
-    most = judge_most("ACB visits as many or more states than the baselines in most games", games)
+    most = judge_most(f"ACB visits as many or more {words} than the baselines in most games", games)
     return [verdict for verdicts in games.values() for verdict in verdicts] + [most, *overall]
 
 

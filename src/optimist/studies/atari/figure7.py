@@ -8,6 +8,7 @@ from optimist.studies.atari.comparison import RETURN, game_study
 from optimist.studies.atari.games import (
     EIGHT_GAMES,
     FULL_STEPS,
+    JOINT,
     LAPTOP_NUMBERS,
     LAPTOP_STEPS,
     games,
@@ -30,8 +31,6 @@ MEASURE = RETURN
 LEARNERS = ("acb", "rnd")
 GAMES = ("Breakout-v5", "Gravitar-v5")
 """One game with dense rewards, and one of those that the paper calls hard to explore, whose episodes are short."""
-JOINT: dict[str, Any] = {"extrinsic.weight": 2.0, "intrinsic.weight": 1.0}
-"""Advantages are 2 x extrinsic + 1 x intrinsic, as in RND and the released code."""
 
 
 def joint(names: tuple[str, ...], total_steps: int, **changes: Any) -> tuple[Task, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optimist.reporting.tables import Row
+from optimist.reporting.tables import Row, is_number
 from optimist.studies.training.rows import values_of
 from optimist.studies.training.tasks import RANDOM, REPORTED_SEEDS, Task, TrainingSettings, smoke
 
@@ -34,6 +34,10 @@ LAPTOP_NUMBERS: dict[str, Any] = {
 }
 """PPO with small rollouts and large steps. With RND's own numbers a policy has not left its start after so few steps:
 on a tuning seed of Breakout the KL divergence of a rollout stayed below 1e-4, here it is 0.003."""
+JOINT: dict[str, Any] = {"extrinsic.weight": 2.0, "intrinsic.weight": 1.0}
+"""With their rewards: advantages are 2 x extrinsic + 1 x intrinsic, as in RND and the released code."""
+VISITED = {"unique_states": "states", "unique_cells": "coarse cells"}
+"""Counts of what was visited and their words: frames that differ in a pixel, and those that differ seen coarsely."""
 SHORT_EPISODES = ("num_threads=1", "max_episode_steps=6")
 """At the smallest scale games are cut off, so that some end."""
 
@@ -98,6 +102,11 @@ def scores_by_learner(rows: Sequence[Row], column: str) -> dict[str, list[Array]
         for learner, mine in values.items():
             result[learner].append((mine - low) / (high - low or 1.0))
     return {learner: scores for learner, scores in result.items() if scores}
+
+
+def visited(rows: Sequence[Row]) -> dict[str, str]:
+    """Those of `VISITED` that all rows have a number for: runs of 0.1.0 have no coarse cells."""
+    return {name: words for name, words in VISITED.items() if all(is_number(row.get(name)) for row in rows)}
 
 
 def human(game: str) -> tuple[float, float]:

@@ -224,7 +224,8 @@ def judge(tables: Tables) -> list[Verdict]:
     for row in tables["regret"]:
         if row["protocol"] == "held-out" and row["role"] != "other ridge":
             lines.setdefault(line_of(row), {})[row["ensemble_size"]] = row
-    return [judge_line(line, regret) for line, regret in lines.items()]
+    judged = [judge_line(line, regret) for line, regret in lines.items()]
+    return judged + [judge_too_large(line, regret) for line, regret in lines.items()]
 
 
 def line_of(row: Row) -> str:
@@ -254,6 +255,21 @@ def judge_line(line: str, regret: Mapping[int, Row]) -> Verdict:
         where = f"; significantly worse again at M = {', '.join(map(str, setbacks))}" if setbacks else ""
         return Verdict(claim, measured + where, "does not hold")
     return Verdict(claim, measured, "not enough data")
+
+
+def judge_too_large(line: str, regret: Mapping[int, Row]) -> Verdict:
+    """Holds if the largest M has significantly more regret than the best one, does not if it is the best itself.
+
+    Paper: section 3, M must be small enough to avoid too many upper-tail events.
+    """
+    largest = max(regret)
+    best = min(regret, key=lambda size: regret[size]["mean"])
+    loss, error = difference(regret[largest], regret[best])
+    measured = f"regret {regret[best]['mean']:.1f} at M = {best}, more by {loss:.1f} ± {error:.1f} at M = {largest}"
+    claim = f"Figure 2: too large an ensemble costs regret ({line})"
+    if is_significantly_less(regret[best], regret[largest]):
+        return Verdict(claim, measured, "holds")
+    return Verdict(claim, measured, "does not hold" if best == largest else "not enough data")
 
 
 def difference(a: Row, b: Row) -> tuple[float, float]:

@@ -104,6 +104,9 @@ CHOICES = {
     "features=gradient": bonus("D9", "features=gradient", "ridge=1000", "minibatch_size=128"),
     "features=last-layer": bonus("D9", "features=last-layer"),
     "features=penultimate": bonus("D9", "features=penultimate"),
+    # The two tricks of section 5 that the paper says seem to help: without them.
+    "auxiliary_rate=1": bonus("D4", "auxiliary_rate=1.0"),  # features of the policy itself, no tail average
+    "statistics=none": bonus("D6", "statistics=none"),
     "train_on=observations": bonus("D2", "train_on=observations"),
     "mixing=rnd": Choice("P1", {"mixing": "rnd"}),
     "value_scale_rate=0": Choice("P2", {"value_scale_rate": 0.0}),

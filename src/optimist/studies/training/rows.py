@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from optimist.reporting.statistics import bootstrap_interval, mean
 from optimist.reporting.tables import Row
 from optimist.seeding import split
-from optimist.studies.study import FAILURES, Session, Tables, Verdict
+from optimist.studies.study import ALL_RUNS_FINISH, FAILURES, Session, Tables, Verdict
 from optimist.studies.training.runs import Failed, Finished, Job, Result, train_all
 from optimist.training.runs.metrics_log import Columns, read_metrics
 
@@ -19,7 +19,8 @@ Published = Mapping[tuple[str, str], float]
 
 POINTS = 60
 """Points of a curve, at most."""
-ALL_RUNS_FINISH = "every run of the study finishes"
+OTHER_COUNTS = ("unique_cells", "unique_places")
+"""Further counts of what was visited, NaN in a run without images or without a map."""
 NAMED = 3
 """Failed runs that a verdict names, at most."""
 RATE, WINDOW = "success_rate", 100
@@ -84,6 +85,7 @@ def run_row(run: Played, *, measure: str, aim: float) -> Row:
         "success_rate": float(metrics["success_rate"][-1]),
         "area": area(metrics["step"], counted(metrics, measure), config.total_steps),
         "solved_at": solved_at(metrics, aim),
+        **{name: float(metrics[name][-1]) if name in metrics else math.nan for name in OTHER_COUNTS},
         "seconds": round(float(sum(column.sum() for name, column in metrics.items() if name.startswith("seconds/")))),
     }
 

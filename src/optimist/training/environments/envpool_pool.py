@@ -34,6 +34,12 @@ ATARI: Mapping[str, Any] = {
     "reward_clip": False,
 }
 
+ROOM_BYTE = {"MontezumaRevenge": 3}
+"""Games whose memory says which room the player is in, and the byte that does."""
+PYRAMID = np.array([(row, 3 - row + k) for row in range(4) for k in range(3 + 2 * row)])
+"""Where each of the 24 rooms of Montezuma's pyramid lies, row and column: 3 on top, 9 at the bottom, numbered from the
+top left."""
+
 
 class EnvPool:
     """``n_envs`` environments of an id that EnvPool has; ``options`` are EnvPool's own, and override `ATARI`.
@@ -83,7 +89,7 @@ class EnvPool:
         if self._pool is None:
             raise RuntimeError("step before reset: call reset(seed) first")
         raw, rewards, terminated, truncated, infos = self._pool.step(self._write(actions))
-        places = infos["agent_pos"][:, ::-1] if "agent_pos" in infos else None  # MiniGrid's: column and row
+        places = self._places(infos)
         ended = terminated | truncated
         next_observations = observations = self._read(raw)
         if ended.any():
@@ -91,6 +97,16 @@ class EnvPool:
             observations = replaced(next_observations, ended, firsts)
         rewards = rewards.astype(np.float32, copy=False)
         return Step(observations, next_observations, rewards, terminated, truncated, places=places)
+
+    def _places(self, infos: Mapping[str, Any]) -> np.ndarray | None:
+        """Row and column on a map, (N, 2): MiniGrid's cells, Montezuma's rooms; None elsewhere."""
+        if "agent_pos" in infos:
+            return infos["agent_pos"][:, ::-1]  # column and row
+        byte = next((byte for game, byte in ROOM_BYTE.items() if self.env_id.startswith(game)), None)
+        if byte is None or "ram" not in infos:
+            return None
+        rooms = infos["ram"][:, byte].astype(np.int64)
+        return np.where((rooms < len(PYRAMID))[:, None], PYRAMID[np.minimum(rooms, len(PYRAMID) - 1)], -1)
 
     def state_dict(self) -> None:
         """None: a C++ emulator's state cannot be saved; a run that resumes restarts the environments."""

@@ -26,6 +26,11 @@ class VisitMap:
         return self._visits.size > 0
 
     @property
+    def places(self) -> int:
+        """How many different places were reached."""
+        return int(self._visits.any(0).sum())
+
+    @property
     def visits(self) -> np.ndarray:
         """How often each place was reached, (parts, rows, columns)."""
         return self._visits.copy()

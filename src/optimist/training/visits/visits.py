@@ -1,11 +1,12 @@
-"""Everything that a run counts about where it has been: unique states, unique stacks of frames, and the map."""
+"""Everything that a run counts about where it has been: states, stacks of frames, coarse cells, and the map."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from optimist.bonuses.observations import (
     Discrete,
@@ -21,9 +22,18 @@ from optimist.ranks import ALONE, Ranks
 from optimist.training.visits.unique_states import UniqueStates, fingerprints
 from optimist.training.visits.visit_map import PARTS, VisitMap
 
+CHUNK = 512
+"""Frames that are made coarse at a time."""
+CELLS, GRAYS = 12, 8
+"""A coarse picture: so many cells a side, each the mean of its pixels in so many shades. After Go-Explore (Ecoffet et
+al. 2019), whose 11 x 8 cells do not divide 84 pixels."""
+
 
 class Visits:
     """The states that were acted on, counted whole (``stacks``) and by their newest frame (``states``); the ``map``.
+
+    Where observations are images, ``cells`` counts the newest frames that differ when seen coarsely: two games hardly
+    ever show the same 84 x 84 pixels, so every learner's exact count is nearly its number of steps.
 
     Paper: section 4, unique states by a hash.
     """
@@ -34,6 +44,7 @@ class Visits:
         self._shape, self._frames, self._ranks = shape, frames, ranks
         self.states = UniqueStates(limit_bytes // 2)
         self.stacks = UniqueStates(limit_bytes // 2)
+        self.cells = UniqueStates(limit_bytes // 2) if is_image(shape) else None
         self.map = VisitMap(-(-total_steps // PARTS))
 
     def add(self, step: int, transitions: Transitions, places: np.ndarray | None, bonuses: Tensor) -> None:
@@ -44,7 +55,8 @@ class Visits:
         rows = named(flatten_time(transitions.observations))
         seen: Any = unnamed({k: part.numpy() for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
         newest = newest_frames(self._shape, seen, self._frames)
-        prints = np.stack([fingerprints(_side_by_side(rows)) for rows in (seen, newest)], 1).view(np.int64)
+        counted = [_side_by_side(seen), _side_by_side(newest), *([] if self.cells is None else [coarse(newest)])]
+        prints = np.stack([fingerprints(rows) for rows in counted], 1).view(np.int64)
         told: list[Tensor | None] = [torch.from_numpy(prints).unflatten(0, transitions.ended.shape), transitions.valid]
         told += [None if places is None else torch.from_numpy(np.ascontiguousarray(places)), bonuses]
         if not self._ranks.alone:
@@ -54,21 +66,26 @@ class Visits:
             self._count(step, *told)  # pyrefly: ignore
 
     def _count(self, step: int, prints: Tensor, real: Tensor | None, places: Tensor | None, bonuses: Tensor) -> None:
-        """Count what is given: the prints of stacks and states, (T, N, 2)."""
+        """Count what is given: the prints of stacks, states and, of images, cells, (T, N, 2 or 3)."""
         valid = slice(None) if real is None else real.flatten()
-        stacks, states = prints.flatten(0, 1)[valid].T.contiguous().numpy().view(np.uint64)
-        self.stacks.add(stacks)
-        self.states.add(states)
+        counters = [self.stacks, self.states, *([] if self.cells is None else [self.cells])]
+        rows = prints.flatten(0, 1)[valid].T.contiguous().numpy().view(np.uint64)
+        for counter, row in zip(counters, rows, strict=True):
+            counter.add(row)
         if places is not None:
             self.map.add(step, places.flatten(0, 1)[valid].numpy(), bonuses.flatten()[valid].numpy())
 
     def counts(self) -> dict[str, float]:
-        """How many different states there were, by the column in ``metrics.csv``."""
-        return {"unique_states": float(self.states.count), "unique_stacks": float(self.stacks.count)}
+        """How many different states there were, by the column in ``metrics.csv``; NaN places without a map."""
+        counts = {"unique_states": float(self.states.count), "unique_stacks": float(self.stacks.count)}
+        if self.cells is not None:
+            counts["unique_cells"] = float(self.cells.count)
+        return counts | {"unique_places": float(self.map.places) if self.map else math.nan}
 
     def state_dict(self) -> dict[str, Any]:
-        """Both counts and the map."""
+        """The counts and the map."""
         parts = {"states": self.states, "stacks": self.stacks, "map": self.map}
+        parts |= {} if self.cells is None else {"cells": self.cells}
         return {name: part.state_dict() for name, part in parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -76,6 +93,26 @@ class Visits:
         self.states.load_state_dict(state["states"])
         self.stacks.load_state_dict(state["stacks"])
         self.map.load_state_dict(state["map"])
+        if self.cells is not None:
+            self.cells.load_state_dict(state["cells"])
+
+
+def is_image(shape: ObservationShape) -> bool:
+    """Whether an observation is one image."""
+    return not isinstance(shape, Mapping) and all(
+        isinstance(part, Image) for part in parts_of(shape, channels="newest").values()
+    )
+
+
+def coarse(frames: np.ndarray) -> np.ndarray:
+    """Every frame as the means of `CELLS` x `CELLS` cells in `GRAYS` shades. Shapes: (n, c, H, W) -> (n, c, 12, 12).
+
+    Bytes are in 0 .. 255, floats in 0 .. 1.
+    """
+    shades = GRAYS / (256 if frames.dtype == np.uint8 else 1)
+    parts = np.array_split(frames, -(-len(frames) // CHUNK))  # one at a time as floats
+    cells = [nn.functional.adaptive_avg_pool2d(torch.from_numpy(part).float(), CELLS) for part in parts]
+    return torch.cat(cells).mul(shades).floor().clamp(0, GRAYS - 1).byte().numpy()
 
 
 def newest_frames(shape: ObservationShape, observations: Any, frames: int = 1) -> Any:
