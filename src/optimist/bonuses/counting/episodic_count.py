@@ -115,9 +115,10 @@ class EpisodicCount(Bonus):
             self._code.update(valid.next_observations)
             keys = self._code.keys(valid.next_observations)
             n, carried = visits_within_episodes(self._carried, keys, transitions)
+            told = torch.tensor([len(carried.keys), int((n == 1).sum()), len(n)])
+            codes, new, visits = self.ranks.sum(told).tolist()
         self._carried = carried
         self._n_envs = transitions.n_envs
-        codes, new, visits = self.ranks.sum(torch.tensor([len(carried.keys), int((n == 1).sum()), len(n)])).tolist()
         return {"codes": float(codes), "new": new / visits}
 
     def forget_episodes(self, which: Tensor | None = None) -> None:
