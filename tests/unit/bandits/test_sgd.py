@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from optimist.bandits import ACB, ChangingActions, Greedy, LinUCB, simulate
 from optimist.bandits.compiled.streams import make_streams
@@ -99,26 +100,32 @@ def with_few_nonzeros(rng):
 
 
 @pytest.mark.parametrize("ridge", [0.01, 0.1, 1.0, 10.0])
-@pytest.mark.parametrize("draw", [correlated, with_few_nonzeros])
-def test_the_bonus_on_actions_of_its_own_choice_is_within_a_factor_of_two_of_the_exact_one(draw, ridge):
+@pytest.mark.parametrize(
+    ("draw", "given"),
+    [(correlated, np.asarray), (with_few_nonzeros, np.asarray), (with_few_nonzeros, sparse.csr_array)],
+)
+def test_the_bonus_on_actions_of_its_own_choice_is_within_a_factor_of_two_of_the_exact_one(draw, given, ridge):
     # The median over actions, 4 rounds and 4 runs of rms bonus over sqrt(x' Sigma^-1 x), Sigma of the same samples. The
     # rms of 32 members has a relative sd of 12.5 %, the median of hundreds a small part of that. Measured 0.97 to 1.4;
-    # with the diagonal alone, and steps on the non-zeros only, 2.1 and 2.6 for a ridge of 0.01.
+    # with the diagonal alone, and steps on the non-zeros only, 2.1 and 2.6 for a ridge of 0.01. Steps of sparse rows
+    # stay on their non-zeros: with a ridge of 0.01 they miss the factor (2.7), which docs/guides/bandits.md says.
+    most = 3 if given is sparse.csr_array and ridge == 0.01 else 2
     ratios = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         x = draw(rng)
+        rows = given(x)
         means = x @ rng.normal(size=x.shape[1]) / 3
         descent = ACB(x.shape[1], ridge=ridge, beta=0.3, aggregate="rms", solver="sgd", seed=seed)
         exact = LinUCB(x.shape[1], ridge=ridge, beta=0.3)
         for t in range(1, 401):
-            action = descent.predict(x)
-            reward = means[action] + 0.3 * rng.normal()
-            descent.partial_fit(x[action], reward)
-            exact.partial_fit(x[action], reward)
+            action = descent.predict(rows)
+            reward = [means[action] + 0.3 * rng.normal()]
+            descent.partial_fit(rows[[action]], reward)
+            exact.partial_fit(x[[action]], reward)
             if t in (50, 100, 200, 400):
-                ratios.append(descent.bonus(x) / exact.bonus(x))
-    assert 0.5 < np.median(ratios) < 2
+                ratios.append(descent.bonus(rows) / exact.bonus(x))
+    assert 0.5 < np.median(ratios) < most
 
 
 def test_its_regret_is_near_that_of_the_exact_solver():
