@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from optimist.bonuses.acb.auxiliary import copied
 from optimist.bonuses.learned.networks import linear
-from optimist.bonuses.observations import Observations, ObservationShape, flatten_time, take
+from optimist.bonuses.observations import Observations, ObservationShape, flatten_time, named, take
 from optimist.own import called, errors_of, imported
-from optimist.training.config import Activation
+from optimist.training.config import Activation, Precision
 from optimist.training.normalizer import Normalizer, make_normalizer
 from optimist.training.recurrence import GRU, with_hidden, without_hidden
 from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
@@ -51,32 +51,45 @@ class Policy(nn.Module):
         """Logits of discrete actions; means and log deviations of continuous ones."""
         return self.read(observations)[0]
 
-    def read(self, observations: Observations) -> tuple[Tensor, Tensor]:
-        """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width)."""
+    def read(self, observations: Observations, precision: Precision = "float32") -> tuple[Tensor, Tensor]:
+        """The outputs and the features. Shapes: (n, ...) -> (n, outputs), (n, width).
+
+        With the ``precision`` bf16 the trunk multiplies in bfloat16. What it gives is float32 again, and so are
+        memory, actor and critic, and everything else that reads a policy, a bonus for instance.
+        """
         if self.memory is None:
-            found = self._seen(observations)
+            found = self._seen(observations, precision)
         else:
             observations, hidden = without_hidden(observations)
-            found = self.memory(self._seen(observations), hidden)
+            found = self.memory(self._seen(observations, precision), hidden)
         return found if self.actor is None else (self.actor(found), found)
 
-    def sequence(self, observations: Observations, hidden: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    def sequence(
+        self, observations: Observations, hidden: Tensor, starts: Tensor, precision: Precision = "float32"
+    ) -> tuple[Tensor, Tensor]:
         """The outputs and the features of whole sequences: see `GRU.sequence`. Shapes: (T, n, ...) -> (T, n, ...)."""
         if self.memory is None or self.actor is None:
             raise RuntimeError("a policy without a memory reads every observation for itself")
-        seen = self._seen(flatten_time(observations)).unflatten(0, starts.shape)
+        seen = self._seen(flatten_time(observations), precision).unflatten(0, starts.shape)
         features = self.memory.sequence(seen, hidden, starts)
         return self.actor(features), features
 
-    def _seen(self, observations: Observations) -> Any:
-        return self.trunk(observations if self.normalizer is None else self.normalizer(observations))
+    def _seen(self, observations: Observations, precision: Precision) -> Any:
+        read = observations if self.normalizer is None else self.normalizer(observations)
+        if precision == "float32":
+            return self.trunk(read)
+        device = next(iter(named(observations).values())).device.type
+        with torch.autocast(device, dtype=torch.bfloat16):
+            seen = self.trunk(read)
+        return seen.float() if isinstance(seen, Tensor) else tuple(part.float() for part in seen)
 
 
 class Agent(nn.Module):
     """Policy and critic on one trunk. Heads: value 0 is extrinsic, value 1 intrinsic.
 
     The critic is ``x + act(linear(x))`` and two linear heads; actor and heads have gain 0.01. The heads give values in
-    units of ``value_deviation`` around ``value_mean``, which `rescale_values` moves without moving any value.
+    units of ``value_deviation`` around ``value_mean``, which `rescale_values` moves without moving any value. The trunk
+    multiplies in ``precision``.
     Paper: RND's network, as Appendix A.2 takes it over; van Hasselt et al. 2016 (PopArt) for the units.
     """
 
@@ -86,6 +99,7 @@ class Agent(nn.Module):
     def __init__(self, policy: Policy, activation: Callable[[], nn.Module], *, generator: torch.Generator):
         super().__init__()
         self.policy = policy
+        self.precision: Precision = "float32"
         width = policy.width
         self.critic = nn.Sequential(linear(width, width, generator=generator), activation())
         self.values = linear(width, 2, generator=generator, gain=0.01)
@@ -94,26 +108,27 @@ class Agent(nn.Module):
 
     def forward(self, observations: Observations) -> tuple[Tensor, Tensor]:
         """The policy's outputs and both values. Shapes: (n, ...) -> (n, outputs), (n, 2)."""
-        outputs, x = self.policy.read(observations)
-        return outputs, self._valued(x)
+        outputs, x = self.policy.read(observations, self.precision)
+        return outputs, self.valued(x)
 
     def step(self, observations: Observations, hidden: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The outputs, both values, and the hidden state after the observations; it is None without a memory."""
+        """The outputs, the features that `valued` reads, and the hidden state after the observations, or None."""
         if hidden is None:
-            return *self(observations), None
-        outputs, x = self.policy.read(with_hidden(observations, hidden))
-        return outputs, self._valued(x), x
+            return *self.policy.read(observations, self.precision), None
+        outputs, x = self.policy.read(with_hidden(observations, hidden), self.precision)
+        return outputs, x, x
 
     def sequence(self, observations: Observations, hidden: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """The outputs and both values of whole sequences. Shapes: (T, n, ...) -> (T, n, outputs), (T, n, 2)."""
-        outputs, x = self.policy.sequence(observations, hidden, starts)
-        return outputs, self._valued(x)
+        outputs, x = self.policy.sequence(observations, hidden, starts, self.precision)
+        return outputs, self.valued(x)
 
     def first_hidden(self, n_envs: int) -> Tensor | None:
         """What is remembered before the first observation of an episode, zeros (N, width); None without a memory."""
         return None if self.policy.memory is None else self.value_mean.new_zeros(n_envs, self.policy.width)
 
-    def _valued(self, x: Tensor) -> Tensor:
+    def valued(self, x: Tensor) -> Tensor:
+        """Both values of states with these features. Shapes: (..., width) -> (..., 2)."""
         heads = self.values(x + self.critic(x))
         return torch.addcmul(self.value_mean, heads, self.value_deviation)
 
@@ -249,3 +264,21 @@ def _require_usable(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
         reason = str(problem).partition("\n")[0]
         raise ValueError(f"the device {name!r} cannot be used here: {reason}. Choose auto, cpu, cuda or mps") from None
+
+
+def require_precision(precision: Precision, device: torch.device) -> None:
+    """An error if ``device`` cannot multiply in ``precision``, or only slower than in float32."""
+    if precision == "float32":
+        return
+    match device.type:
+        case "cpu":
+            able = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        case "cuda":
+            able = torch.cuda.is_bf16_supported(including_emulation=False)
+        case _:
+            able = False
+    if not able:
+        raise ValueError(
+            f"precision {precision!r} needs a CPU with AVX512_BF16 or AMX, or an NVIDIA GPU with bfloat16, and "
+            f"the device {device} has none of them: use precision float32"
+        )

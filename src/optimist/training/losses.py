@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from optimist.bonuses.distinct import distinct_rows
 from optimist.bonuses.observations import Observations, map_observations
 from optimist.training.agent import Agent
 from optimist.training.config import TrainConfig
@@ -19,26 +20,44 @@ SMALLEST_DEVIATION = 1e-4  # of returns: heads that learn nothing but zeros keep
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column per value head."""
+    """The steps that the agent learns from. Shapes: (n, ...); returns (n, 2), one column per value head.
+
+    Observations that occur several times, as in grids and tabular tasks, are held and read once: ``observations``
+    (u, ...), and ``which`` (n,) of them each step has seen. None: each its own.
+    """
 
     observations: Observations
     actions: Tensor
     log_probabilities: Tensor
     advantages: Tensor
     returns: Tensor
+    which: Tensor | None = None
+
+    @classmethod
+    def of(cls, observations: Observations, *steps: Tensor) -> "Batch":
+        """A batch of one observation per step, of which equal ones are found. Shapes: (n, ...)."""
+        distinct = distinct_rows(observations)
+        if distinct is None:
+            return cls(observations, *steps)
+        return cls(distinct.of(observations), *steps, which=distinct.which)
 
     def __len__(self) -> int:
         return len(self.actions)
 
     def evaluated_by(self, agent: Agent) -> tuple[Tensor, Tensor]:
         """The outputs and the values of every step."""
-        return agent(self.observations)
+        outputs, values = agent(self.observations)
+        if self.which is None:
+            return outputs, values
+        return outputs.index_select(0, self.which), values.index_select(0, self.which)
 
     def rows(self, index: Tensor, device: torch.device) -> "Batch":
         """The chosen steps, on ``device``."""
         steps = (self.actions, self.log_probabilities, self.advantages, self.returns)
-        seen = map_observations(lambda part: part[index].to(device), self.observations)
-        return Batch(seen, *(part[index].to(device) for part in steps))
+        states, which = (index, None) if self.which is None else self.which[index].unique(return_inverse=True)
+        seen = map_observations(lambda part: part[states].to(device), self.observations)
+        chosen = (part[index].to(device) for part in steps)
+        return Batch(seen, *chosen, which=None if which is None else which.to(device))
 
 
 def ppo_loss(

@@ -1,9 +1,9 @@
 """PPO with an exploration bonus: two reward signals, two value heads, one loop that reads from top to bottom."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from optimist.bonuses.checkpointing import (
     require_same_layout,
     seeded_generator,
 )
-from optimist.bonuses.observations import flatten_time, take
+from optimist.bonuses.observations import flatten_time, map_observations, take
 from optimist.bonuses.protocol import Bonus, Transitions, require_bonus
 from optimist.bonuses.transitions import shared_rows
 from optimist.config import key_values
@@ -26,7 +26,7 @@ from optimist.ranks import ALONE, Ranks, sum_gradients
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.agent import Agent, Factory, chosen_device, make_agent
+from optimist.training.agent import Agent, Factory, chosen_device, make_agent, require_precision
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import Distribution, distribution_of, feature_loss
 from optimist.training.environments.protocol import Arrays, Environments
@@ -39,7 +39,8 @@ from optimist.training.runs.recording import NotRepeated, Recorded
 from optimist.training.runs.timer import Timer
 from optimist.training.schedules import learning_rate, set_learning_rate
 from optimist.training.sharing import Share, share_of
-from optimist.training.trunks import plain_shape
+from optimist.training.threads import fitting_threads, usable_cores
+from optimist.training.trunks import plain_shape, random_observations
 from optimist.training.visits.visits import Visits
 
 
@@ -65,8 +66,9 @@ class Trainer:
     def __init__(self, config: TrainConfig, *, ranks: Ranks = ALONE, **given: Unpack[Given]):
         self.config, self.ranks, self._given = config, ranks, given
         self.step = 0
-        torch.set_num_threads(ranks.threads(config.threads or os.cpu_count() or 1))
+        torch.set_num_threads(ranks.threads(config.threads or usable_cores()))
         self.device = chosen_device(config.device)
+        require_precision(config.precision, self.device)
         self.environments = Recorded(self.make_environments(config.n_envs, ranks), ranks)
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
@@ -86,6 +88,9 @@ class Trainer:
             normalize=config.normalize_observations,
             recurrent=config.recurrent,
         ).to(self.device)
+        self.agent.precision = config.precision
+        if not config.threads:
+            self._choose_threads()
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)
         self.bonus = self._make_bonus() if config.explores else None
         self.mixing = Mixing(config)
@@ -273,6 +278,16 @@ class Trainer:
             warnings.warn(f"{problem}. They are restarted: from here on this is another run", stacklevel=2)
             self.restart_environments()
 
+    def _choose_threads(self) -> None:
+        """One thread or all cores, by the size of the network; the configuration has the number, for a resumed run."""
+        shape, dtype = self.environments.observation_shape, self.environments.observation_dtype
+        one = random_observations(shape, dtype, 1, generator=seeded_generator(self.config.seed, "threads"))
+        example = map_observations(lambda part: part.to(self.device), one)
+        self.config = replace(
+            self.config, threads=self.ranks.threads(fitting_threads(self.config, self.agent, example))
+        )
+        torch.set_num_threads(self.config.threads)
+
     def _make_bonus(self) -> Bonus:
         given = self._given.get("bonus", self.config.bonus)
         if not (isinstance(given, str) or callable(given)):
@@ -340,7 +355,7 @@ class Trainer:
             logs, targets = rollout.log_probabilities, gains + rollout.values
             return sequences_of(transitions, rollout.hidden[0], logs, gains @ self.weights, targets)
         rows = slice(None) if transitions.valid is None else transitions.valid.flatten()
-        return Batch(
+        return Batch.of(
             take(flatten_time(transitions.observations), rows),
             transitions.actions.flatten(0, 1)[rows],
             rollout.log_probabilities.flatten()[rows],

@@ -16,6 +16,7 @@ from optimist.training.rollout import NotFinite
 
 CONFIG = TrainConfig(epochs=2, minibatches=3, entropy_weight=0.0, value_weight=0.5)
 ROWS = 24
+CPU = torch.device("cpu")
 
 
 def new_agent():
@@ -180,3 +181,23 @@ def test_returns_that_never_vary_keep_finite_units():
         track_returns(agent, torch.zeros(10, 2), torch.tensor([0.1, 0.1]), torch.zeros(2))
     assert bool((agent.value_deviation >= 1e-4 * (1 - 1e-6)).all())
     assert all(bool(weight.isfinite().all()) for weight in agent.parameters())
+
+
+def test_equal_observations_are_read_once_and_nothing_else_changes():
+    states, steps = torch.tensor([0, 3, 3, 0, 5, 0, 3, 3, 1, 0, 0, 3]), 12
+    generator = torch.Generator().manual_seed(4)
+    parts = (
+        torch.randint(3, (steps,), generator=generator),
+        torch.randn(steps, generator=generator),
+        torch.randn(steps, generator=generator),
+        torch.randn(steps, 2, generator=generator),
+    )
+    once, every = Batch.of(states, *parts), Batch(states, *parts)
+    assert once.which is not None
+    assert sorted(once.observations.tolist()) == [0, 1, 3, 5]
+    agent, index = new_agent(), torch.tensor([2, 0, 5, 6, 10, 8])
+    for fast, slow in ((once, every), (once.rows(index, CPU), every.rows(index, CPU))):
+        for mine, oracle in zip(fast.evaluated_by(agent), slow.evaluated_by(agent), strict=True):
+            torch.testing.assert_close(mine, oracle)
+    assert sorted(once.rows(index, CPU).observations.tolist()) == [0, 1, 3]
+    assert torch.equal(once.rows(index, CPU).returns, parts[3][index])

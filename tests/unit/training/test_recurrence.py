@@ -120,7 +120,8 @@ def test_a_sequence_is_its_steps_one_after_the_other():
     outputs, values = agent.sequence(observations, hidden, starts)
     for t in range(len(observations)):
         hidden = torch.where(starts[t].unsqueeze(1), torch.zeros_like(hidden), hidden)
-        one_output, one_value, hidden = agent.step(observations[t], hidden)
+        one_output, features, hidden = agent.step(observations[t], hidden)
+        one_value = agent.valued(features)
         torch.testing.assert_close(outputs[t], one_output)
         torch.testing.assert_close(values[t], one_value)
     assert outputs.std() > 0.1
@@ -170,7 +171,8 @@ def test_a_rollout_carries_the_hidden_state_within_episodes_and_over_rollouts(mo
             oracle = torch.where(first.unsqueeze(1), torch.zeros_like(oracle), oracle)
             real = valid[t]
             torch.testing.assert_close(rollout.hidden[t][real], oracle[real])
-            _, values, oracle = agent.step(played.observations[t], oracle)
+            _, features, oracle = agent.step(played.observations[t], oracle)
+            values = agent.valued(features)
             torch.testing.assert_close(rollout.values[t][real], values[real])
             torch.testing.assert_close(rollout.next_hidden[t][real], oracle[real])
         logs, gains, targets = rollout.log_probabilities, torch.zeros(7, 4), torch.zeros(7, 4, 2)
@@ -190,7 +192,8 @@ def test_a_truncated_step_is_valued_by_its_final_observation_with_what_was_remem
         generator=torch.Generator().manual_seed(0), episodes=Episodes(2), timer=Timer(), first_step=0,
     )  # fmt: skip
     assert bool(rollout.transitions.truncated[-1].all())
-    expected = agent.step(rollout.transitions.next_observations[-1], rollout.next_hidden[-1])[1]
+    features = agent.step(rollout.transitions.next_observations[-1], rollout.next_hidden[-1])[1]
+    expected = agent.valued(features)
     torch.testing.assert_close(rollout.successor_values[-1], expected)
 
 

@@ -63,7 +63,10 @@ class KnownValues(nn.Module):
         return None
 
     def step(self, observations, hidden):
-        return torch.zeros(len(observations), 4), value(observations), hidden
+        return torch.zeros(len(observations), 4), observations, hidden
+
+    def valued(self, features):
+        return value(features)
 
 
 def value(observations):

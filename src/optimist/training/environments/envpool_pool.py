@@ -1,6 +1,5 @@
 """EnvPool's C++ environments (Atari, MiniGrid, Procgen, classic control ...) under the contract of `Environments`."""
 
-import os
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Any
 
 import envpool
 import numpy as np
+import torch
 
 from optimist.checks import require_count
 from optimist.seeding import split
@@ -58,7 +58,7 @@ class EnvPool:
             known = envpool.make_spec(env_id).config._asdict()
             _require_options(env_id, own, known)
             atari = ATARI if "stack_num" in known else {}
-            self._options = {"num_threads": min(n_envs, os.cpu_count() or 1)} | dict(atari) | own
+            self._options = {"num_threads": min(n_envs, torch.get_num_threads())} | dict(atari) | own
             spec = envpool.make_spec(env_id, **self._options)
             self._read = policy_reader(spec.gymnasium_observation_space, keys=key, codes=grid)
             self._write = ActionWriter(spec.gymnasium_action_space)

@@ -1,6 +1,5 @@
 """A run on disk: one folder with its configuration, metrics and checkpoints, which survives anything and goes on."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -126,8 +125,7 @@ def resume(
 
 def _new_trainer(config: TrainConfig, given: Given, ranks: Ranks) -> Trainer:
     require_loggers(config.loggers)
-    threads = ranks.threads(config.threads or os.cpu_count() or 1)
-    return Trainer(replace(config, threads=threads), ranks=ranks, **given)  # resumed with as many
+    return Trainer(config, ranks=ranks, **given)
 
 
 def _begin(trainer: Trainer, folder: Path) -> MetricsLog | None:
