@@ -4,11 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def smoke(script, out):
-    command = [sys.executable, BENCHMARKS / script, "--quick", "--out", out]
+def smoke(script, out, *more):
+    command = [sys.executable, BENCHMARKS / script, "--quick", "--out", out, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -48,3 +50,11 @@ def test_recommender(tmp_path):
 def test_sgd(tmp_path):
     assert "few non-zeros, sparse  0.01" in smoke("bench_sgd.py", tmp_path)
     assert len((tmp_path / "sgd.csv").read_text().splitlines()) == 11  # ten problems
+
+
+@pytest.mark.campaign
+def test_ranks(tmp_path):
+    told = smoke("bench_ranks.py", tmp_path, "--tasks", "deepsea")
+    assert "two processes / one" in told
+    assert "sum, given by one rank" in told
+    assert (tmp_path / "ranks.csv").exists()

@@ -95,8 +95,8 @@ def test_what_cannot_be_divided_is_refused_in_one_line(tmp_path):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_leaves_no_trace(victim, tmp_path):
     """SIGKILL of one process in mid-run: torchrun starts all anew, and the result is as if nothing had happened."""
-    train(2, tmp_path / "whole", 4096)
-    words = ("train", *SETTINGS.split(), "--total-steps", "4096", "--out", str(tmp_path / "run"))
+    train(2, tmp_path / "whole", 2048)
+    words = ("train", *SETTINGS.split(), "--total-steps", "2048", "--out", str(tmp_path / "run"))
     process = started(2, *words, restarts=3)
     deadline = time.monotonic() + 300
     while len(list((tmp_path / "run/checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
