@@ -260,6 +260,12 @@ def test_what_cannot_be_done_is_said(call, words):
         call()
 
 
+def test_a_multi_agent_config_is_refused():
+    config = ppo().multi_agent(policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **rest: agent)
+    with pytest.raises(ValueError, match="single-agent"):
+        BonusPPOTorchLearner(config=with_bonus(config)).build()
+
+
 def test_a_connector_that_writes_rewards_itself_is_told():
     made = counting()
     pipeline = made._learner_connector
