@@ -38,7 +38,7 @@ class Mixing:
       counts in full, and the bonus by the share of recent episodes that fall short of the best one, so that an agent
       that has solved a task stays there.
     - A reward above 0, a gain, is better news: the unit is the deviation of the returns, at least a fifth of the
-      largest, and the bonus counts a tenth of the above.
+      largest, and the bonus counts a tenth of the above, and nothing once half of the recent episodes meet a gain.
     - Beside gains, costs count twice the share of recent episodes that met a gain, at most in full, and an episode
       without a gain falls short: after a first lucky gain doing nothing would otherwise still look best.
     - While the returns rise, the task shows the way by itself: the bonus falls to a half the more surely they do.
@@ -131,7 +131,7 @@ class Mixing:
             wanted = waned * self._share_short * (1 - (1 - balance.bonus_beside_progress) * rising(self._means))
             if self._has_gains:
                 task /= max(deviation, SMALLEST_UNIT * self.largest)
-                bonus *= wanted * balance.bonus_beside_gains
+                bonus *= wanted * balance.bonus_beside_gains * (1 - self._common)
             elif self._has_news:
                 task /= self.largest
                 bonus *= wanted

@@ -92,6 +92,18 @@ def test_costs_count_the_more_the_more_episodes_meet_a_gain():
     assert told.min().item() == pytest.approx(-0.1)
 
 
+def test_the_bonus_is_for_finding_gains_and_counts_nothing_when_they_are_common():
+    mixing = Mixing(CONFIG)
+    ended = NEVER.clone()
+    ended[-1] = True  # four episodes per rollout
+    weights = []
+    for rewards in (goal(1.0), goal(1.0) + torch.roll(goal(1.0), 1, dims=1)):  # one and two of four meet a gain
+        for _ in range(30):
+            mixing.extrinsic(rewards, ended)
+        weights.append(mixing.weights(1.0, [])[1].item())
+    assert weights == pytest.approx([0.1 * 0.5, 0.0])
+
+
 def test_doing_nothing_after_a_lucky_gain_is_not_taken_for_success():
     mixing = Mixing(CONFIG)
     ended = NEVER.clone()

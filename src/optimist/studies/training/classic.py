@@ -1,4 +1,7 @@
-"""Eleven tasks nobody tuned for, one setting for all: does a bonus help where it should, and harm nowhere?"""
+"""Thirteen tasks, one setting for all: does a bonus help where it should, and harm nowhere?
+
+The setting was tuned on other seeds of these tasks but for `KEPT_OUT`, which nobody tuned for.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -50,8 +53,12 @@ TASKS: Mapping[str, int] = {
     "MiniGrid-KeyCorridorS3R1-v0": 300_000,
     "MiniGrid-DoorKey-8x8-v0": 400_000,
     "LunarLander-v3": 300_000,
+    "MiniGrid-Unlock-v0": 200_000,
+    "MiniGrid-LavaGapS7-v0": 200_000,
 }
 """Steps of a run, by task. Every run has the defaults of its environment's family, and nothing else."""
+KEPT_OUT = ("MiniGrid-KeyCorridorS3R1-v0", "MiniGrid-Unlock-v0", "MiniGrid-LavaGapS7-v0")
+"""Tasks on which nothing was tried before the setting was fixed."""
 COUNTED: dict[str, dict[str, Any]] = {"count": {"bonus_options": ("code=exact",)}}
 """Views of a grid are counted as they are."""
 ONE_CORE: dict[str, Any] = {"env_options": ("num_threads=1",)}
@@ -89,7 +96,9 @@ def judge(tables: Tables) -> list[Verdict]:
         if name in REQUIRED:
             result.append(judge_solved(f"{name}: ACB solves it on four of five seeds", steps["acb"]))
         if solved(steps["none"]) > len(steps["none"]) / 2:
-            result.append(judge_no_harm(f"{name}: ACB does no harm to PPO", steps["acb"], steps["none"], rows, name))
+            kept_out = " (kept out of tuning)" if name in KEPT_OUT else ""
+            claim = f"{name}{kept_out}: ACB does no harm to PPO"
+            result.append(judge_no_harm(claim, steps["acb"], steps["none"], rows, name))
     return result + judge_failures(tables, len(rows))
 
 
