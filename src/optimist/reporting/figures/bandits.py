@@ -212,6 +212,7 @@ def draw_policies(rows: Sequence[Row], path: Path) -> None:
             means = [row["mean"] for row in mine]
             if max(means) > WIDE * min(means):
                 ax.set_xscale("log")
+                ax.xaxis.set_minor_formatter(ticker.NullFormatter())
             else:
                 ax.set_xlim(left=0)
         for ax in axes[max(0, len(places) - 2) : len(places)]:
