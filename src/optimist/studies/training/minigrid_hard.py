@@ -81,12 +81,11 @@ BUDGETS: Mapping[str, tuple[int, int]] = {
     "ObstructedMaze-2Dlh": (2_000_000, 5_000_000),
     "LockedRoom": (1_000_000, 5_000_000),
 }
-"""Steps of a run at laptop and at paper scale. A core does some 4,800 steps a second with ACB, 5,300 with counts alone,
-5,600 without a bonus, 3,400 with RND and E3B (DoorKey-16x16; seconds of the processor, on a busy machine), 2,600 on
-MultiRoom, which is Farama's: at laptop scale a run that solves nothing takes 4 to 10 minutes, all of them some 7 hours on
-two cores. DoorKey has the published budget there, the others a half or less. The latter are those of the public scripts of NovelD and DEIR: 2M for
+"""Steps of a run at laptop and at paper scale. The latter are those of the public scripts of NovelD and DEIR: 2M for
 DoorKey-16x16 and MultiRoom-N6, 5M for KeyCorridorS6R3, here for the others too (SB3's zoo: ObstructedMaze-2Dlh and
-LockedRoom unsolved by PPO after 10M)."""
+LockedRoom unsolved by PPO after 10M). Steps in a second of a processor, DoorKey-16x16 and MultiRoom-N6 (Farama's,
+slower): ACB 4,800 and 2,600, RND 3,400 and 2,000, E3B 3,500 and 2,000, counts alone 5,300 and 2,800, none 5,600 and
+2,900. At laptop scale a run that solves nothing takes 3 to 10 minutes, all of them some 7 hours on two cores."""
 
 
 def level(name: str, steps: int, learners: tuple[str, ...] = LEARNERS) -> Task:
