@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from optimist.studies.executors import GRACE, LOOK, Call, EngineFailed, WorkerDied, Workers, cancel_all, settle
 
@@ -91,17 +90,6 @@ class Cluster(Workers):
         if wait:
             self._thread.join()
             self._engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.shutdown()
-        else:
-            self.stop()
 
     def stop(self, grace: float = GRACE) -> None:
         """Cancels what waits, asks what runs to stop, and ends what has not stopped after ``grace`` seconds."""

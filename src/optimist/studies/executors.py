@@ -21,7 +21,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork of a process that has started threads may hang
 GRACE = 12.0
@@ -47,6 +47,18 @@ class Workers(Executor):
     """Machines at work now."""
     restarts: int = 0
     """How often a scheduler has started a call again by itself."""
+
+    def stop(self) -> None:
+        """Cancels what waits, and asks what runs to stop: ``with`` is left so by an exception, such as Ctrl-C."""
+        self.shutdown(wait=False, cancel_futures=True)
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        if exc_type is None:
+            self.shutdown()
+        else:
+            self.stop()
 
 
 def local(workers: int | None) -> Workers:
@@ -120,17 +132,6 @@ class Processes(Workers):
         if wait:
             for thread in self._threads:
                 thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.shutdown()
-        else:
-            self.stop()
 
     def stop(self, grace: float = GRACE) -> None:
         """Cancels what waits, asks what runs to stop, and ends what has not stopped after ``grace`` seconds."""
