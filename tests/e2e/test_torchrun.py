@@ -1,9 +1,7 @@
 """One run on several real processes: torchrun on the loopback, with gloo. `test_several_ranks` has every case."""
 
 import csv
-import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -105,10 +103,9 @@ def test_a_killed_rank_leaves_no_trace(victim, tmp_path):
     os.kill(ranks[0], signal.SIGKILL)
     told, _ = process.communicate(timeout=600)
     assert process.returncode == 0, told
-    assert "restart" in told.lower() or "Signal 9" in told or "SIGKILL" in told
+    events = [len(list((tmp_path / name / "tensorboard").iterdir())) for name in ("whole", "run")]
+    assert events == [1, 2], "the first process was started twice"
     assert rows(tmp_path / "run") == rows(tmp_path / "whole")
-    assert not math.isnan(float(rows(tmp_path / "run")[-1]["bonus_mean"]))
-    shutil.rmtree(tmp_path)
 
 
 def children(parent):
