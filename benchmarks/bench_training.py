@@ -13,18 +13,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from measuring import machine
+from optimist.training.agent import require_precision
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.environments.envpool_pool import ATARI
 from optimist.training.ppo import Trainer
 from sb3_setting import sb3_iteration, sb3_ppo
 
 SB3, SB3_FUSED = "stable-baselines3", "stable-baselines3, fused Adam"
-BONUSES = {"none": "optimist, no bonus", "acb": "optimist, ACB (default)", "rnd": "optimist, RND"}
+OURS: dict[str, dict[str, Any]] = {
+    "optimist, no bonus": {"bonus": "none"},
+    "optimist, ACB (default)": {"bonus": "acb"},
+    "optimist, RND": {"bonus": "rnd"},
+}
+IN_BF16 = {f"{name}, bf16": changes | {"precision": "bf16"} for name, changes in OURS.items() if "RND" not in name}
+"""Only for images: the networks of grids and vectors are too small to gain."""
 PARTS = ("environment", "inference", "bonus", "update", "bookkeeping")
 NOTE = (
     "Each number is of whole iterations, a rollout and its update, after one that is not counted; all variants of a "
@@ -33,7 +41,8 @@ NOTE = (
     "the same modules make up both networks, and every hyper-parameter is the same, gradient clipping and normalized "
     "advantages included. Ours always carries its second, intrinsic value head, which is idle without a bonus, and "
     "counts unique states; stable-baselines3 has neither, and logs to nowhere. Our Adam is PyTorch's fused one, which "
-    "stable-baselines3 does not use by itself: a row shows it with that too."
+    "stable-baselines3 does not use by itself: a row shows it with that too. bf16: our trunk multiplies in bfloat16, "
+    "where the CPU has it; stable-baselines3 has no such setting."
 )
 
 
@@ -43,11 +52,17 @@ class Task:
 
     config: TrainConfig
     rounds: int
+    images: bool = False
+
+    @property
+    def ours(self) -> dict[str, dict[str, Any]]:
+        """The variants of ours, and what each changes."""
+        return OURS | (IN_BF16 if self.images and has_bf16() else {})
 
     def quick(self) -> "Task":
         """The same in tiny rollouts."""
         small = replace(self.config, n_envs=4, steps=8, epochs=1, minibatches=2, warm_up_steps=4, threads=1)
-        return Task(small, rounds=1)
+        return Task(small, rounds=1, images=self.images)
 
 
 @dataclass(frozen=True)
@@ -81,14 +96,23 @@ def setting(env: str, environments: int, options: Mapping[str, object]) -> Train
 TASKS = (
     Task(setting("CartPole-v1", 8, {}), rounds=30),
     Task(setting("MiniGrid-DoorKey-8x8-v0", 16, {}), rounds=20),
-    Task(setting("Breakout-v5", 16, ATARI), rounds=7),
+    Task(setting("Breakout-v5", 16, ATARI), rounds=7, images=True),
 )
+
+
+def has_bf16() -> bool:
+    """Whether this CPU multiplies in bfloat16."""
+    try:
+        require_precision("bf16", torch.device("cpu"))
+    except ValueError:
+        return False
+    return True
 
 
 def measure(task: Task) -> list[Result]:
     """One result for stable-baselines3 and for each variant of ours."""
     models = {SB3: sb3_ppo(task.config), SB3_FUSED: sb3_ppo(task.config, fused=True)}
-    trainers = {name: started(replace(task.config, bonus=bonus)) for bonus, name in BONUSES.items()}
+    trainers = {name: started(replace(task.config, **changes)) for name, changes in task.ours.items()}
     theirs = {name: partial(sb3_iteration, model) for name, model in models.items()}
     seconds, metrics = take_turns(theirs | {name: trainer.iterate for name, trainer in trainers.items()}, task.rounds)
     for model in models.values():
