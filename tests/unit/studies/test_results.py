@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import optimist
 from optimist.bonuses.acb.config import DEFAULT
 from optimist.cli.results import ResultsCommand, run_results
+from optimist.reporting.improvement import ALL
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import claim_rows, markdown
 from optimist.studies.registry import STUDIES, find_study
-from optimist.studies.results import QUESTIONS, page, redraw, study_folders
+from optimist.studies.results import QUESTIONS, exploration_value, judge_again, page, redraw, study_folders
 from optimist.studies.study import read_csv, read_tables
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -55,6 +57,25 @@ def test_numbers_follow_their_tables(tmp_path):
     assert "| FrozenLake-8x8 | 4 of 5, step 7 |" in page(tmp_path)
     (tmp_path / "frozen-lake/note.md").write_text("Mind\nthis.\n")
     assert "\n> Mind\n> this.\n" in page(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["frozen-lake", "figure2", "classic"])
+def test_verdicts_are_judged_again_from_the_tables_alone(name, tmp_path):
+    folder = tmp_path / name
+    shutil.copytree(RESULTS / name, folder, ignore=shutil.ignore_patterns("*.png"))
+    (folder / "verdicts.csv").write_text("claim,measured,judgement\nanother,1,holds\n")
+    assert judge_again(folder).read_text() == (RESULTS / name / "verdicts.csv").read_text(), ANEW
+
+
+def test_the_value_of_exploration_counts_todays_runs_alone(tmp_path):
+    shutil.copytree(RESULTS / "frozen-lake", tmp_path / "frozen-lake", ignore=shutil.ignore_patterns("*.png"))
+    record = tmp_path / "frozen-lake/record.json"
+    told = json.loads(record.read_text())
+    for version, sums in (("0.0.1", 0), (optimist.__version__, 3)):
+        record.write_text(json.dumps(told | {"version": version}))
+        rows = exploration_value(tmp_path)
+        assert sum(row["task"] == ALL for row in rows) == sums
+        assert ("a former version played them: frozen-lake." in page(tmp_path)) == (sums == 0)
 
 
 def test_rows_and_verdicts_of_a_former_default_are_not_shown_as_todays(tmp_path):
