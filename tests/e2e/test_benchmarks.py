@@ -58,3 +58,8 @@ def test_ranks(tmp_path):
     assert "two processes / one" in told
     assert "sum, given by one rank" in told
     assert (tmp_path / "ranks.csv").exists()
+
+
+def test_sizing(tmp_path):
+    assert "network and bonus on a GPU" in smoke("sizing.py", tmp_path)
+    assert "computed: linear in d" in (tmp_path / "sizing.md").read_text()
