@@ -51,6 +51,9 @@ class StudyCommand:
     (timeout_min, mem_gb, slurm_partition); cluster=local tries the latter without Slurm."""
     retries: int = RETRIES
     """How often a run is tried again whose worker died without getting further than before."""
+    only: tuple[str, ...] = ()
+    """Train only the runs whose name contains one of these texts, such as floor-all or seed-100; the others are
+    judged if they are finished, and listed as not played if not."""
     out: Path | None = None
     """The folder of the results; runs/NAME-SCALE if not given."""
     runs: Path | None = None
@@ -72,7 +75,7 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     with output_folder(path, may_overwrite=command.overwrite or goes_on) as folder:
         with way_on(study), progress_bar(screen) as progress:
             runs, cluster = command.runs or folder, chosen_cluster(command, folder)
-            session = Session(runs, command.workers, progress, cluster, command.retries)
+            session = Session(runs, command.workers, progress, cluster, command.retries, command.only)
             outcome = carry_out(study, settings, session)
         seconds = time.perf_counter() - start
         write_outcome(outcome, folder, command.format)
@@ -96,7 +99,8 @@ def way_on(study: Study[Any]) -> Iterator[None]:
 
 def chosen_settings(command: StudyCommand, study: Study[Any]) -> Any:
     """The settings that the options ask for; what cannot be is an error before anything is made."""
-    for option, value in (("--runs", command.runs), ("--bonus", " ".join(command.bonus))):
+    given = (("--runs", command.runs), ("--bonus", " ".join(command.bonus)), ("--only", " ".join(command.only)))
+    for option, value in given:
         if value and not study.trains:
             raise ValueError(f"{command.name} is no study of training runs, got {option} {value}: leave it out")
     least = 0 if study.trains else 1

@@ -76,6 +76,8 @@ class Session:
     """Makes the executor of so many workers on other machines; None for this machine alone."""
     retries: int = RETRIES
     """Deaths of its worker in a row, without getting further, after which a call is given up."""
+    only: tuple[str, ...] = ()
+    """Training runs are played if their name contains one of these texts; all of them if there is none."""
 
     def executor(self, most: int | None = None) -> Workers:
         """The executor of the session's workers, of no more than ``most`` where they are processes of this machine."""

@@ -12,7 +12,8 @@ from optimist.studies.atari.figure4 import learner_of, size_of
 from optimist.studies.atari.games import EIGHT_GAMES, HUMAN
 from optimist.studies.registry import find_study
 from optimist.studies.study import Session, carry_out
-from optimist.studies.training.ablation import CHOICES
+from optimist.studies.training import ablation
+from optimist.studies.training.ablation import CHOICES, LOTTERY
 from optimist.studies.training.tasks import REPORTED_SEEDS, SMALL_ROLLOUTS, Task, TrainingSettings, with_variants
 from optimist.training.config import key_values
 
@@ -79,10 +80,6 @@ def test_runs_are_shared_between_figures_where_they_are_the_same():
         same = laptop[name].keys() & atari.keys()
         assert len(same) == 3
         assert all(laptop[name][run] == atari[run] for run in same)
-    deepsea = {job.name: job.config for job in settings_of("deepsea")["laptop"].jobs()}
-    ablation = {job.name: job.config for job in settings_of("ablation")["laptop"].jobs()}
-    assert len(ablation.keys() & deepsea.keys()) == 3
-    assert all(ablation[run] == deepsea[run] for run in ablation.keys() & deepsea.keys())
 
 
 def test_figure7_is_joint_and_the_others_are_without_reward():
@@ -118,8 +115,21 @@ def test_every_choice_of_the_ablation_is_a_valid_one_and_differs_from_the_defaul
     options = key_values("bonus_options", fields.pop("bonus_options", ()))
     if "preset" not in options and options:
         assert with_settings(DEFAULT, options) != DEFAULT
-    (task,) = settings_of("ablation")["laptop"].tasks
-    assert task.config(name, 0) != task.config("acb", 0)
+    sea, *others = settings_of("ablation")["laptop"].tasks
+    assert sea.config(name, 0) != sea.config("acb", 0)
+    for task in others:  # the features are judged on every task
+        assert task.learners == ("acb", *LOTTERY)
+        assert task.config("acb", 3).extrinsic.weight == 0
+
+
+def test_every_task_of_the_ablation_has_a_figure_and_a_sea_has_a_wall(tmp_path):
+    tasks = ("DeepSea-4", "MultiRoom, one level", "reward-free, N = 4")
+    rows = [{"task": task, "learner": name, "unique_states": 5.0} for task in tasks for name in ("acb", "floor=all")]
+    drawn = ablation.figures({"runs": rows})
+    assert list(drawn) == ["ablation", "ablation_multiroom_one_level", "ablation_reward_free_n_4"]
+    assert [draw.keywords["most"] for draw in drawn.values()] == [10, None, 10]
+    drawn["ablation"](tmp_path / "ablation.png")
+    assert (tmp_path / "ablation.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_run_that_fails_is_told_and_the_others_are_judged(tmp_path):

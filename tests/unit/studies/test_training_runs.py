@@ -96,6 +96,13 @@ def test_without_workers_nothing_is_played_and_what_is_missing_is_told(tmp_path)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["sea-count-seed-0"]
 
 
+def test_a_part_of_a_study_is_played_and_the_rest_is_told(tmp_path):
+    played = train_all(jobs(0, 1), Session(tmp_path, 1, silent, only=("seed-1", "seed-7")))
+    assert [type(result) for result in played] == [Failed, Finished]
+    assert played[0].message == UNPLAYED
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["sea-count-seed-1"]
+
+
 @pytest.mark.parametrize("configured", [False, True])
 def test_a_run_killed_before_its_first_checkpoint_is_started_anew(configured, tmp_path):
     torso = tmp_path / "runs/sea-count-seed-0"

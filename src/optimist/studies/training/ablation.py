@@ -1,5 +1,6 @@
-"""ACB on DeepSea without reward, as it ships and with one choice taken back: how many states are visited."""
+"""ACB without reward, as it ships and with one choice taken back: how many states are visited."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,8 +10,10 @@ import numpy as np
 
 from optimist.reporting.figures.comparisons import draw_choices
 from optimist.reporting.tables import Row
+from optimist.studies.atari.games import LAPTOP_NUMBERS, games
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
-from optimist.studies.training.deepsea import FREE_STEPS, reward_free
+from optimist.studies.training.deepsea import reward_free
+from optimist.studies.training.minigrid import ROOMS
 from optimist.studies.training.rows import (
     bootstrapped,
     conditions,
@@ -21,7 +24,7 @@ from optimist.studies.training.rows import (
     trained,
     values_of,
 )
-from optimist.studies.training.tasks import REPORTED_SEEDS, Task, TrainingSettings, smoke, with_variants
+from optimist.studies.training.tasks import Task, TrainingSettings, smoke, with_variants
 from optimist.studies.training.verdicts import judge_more
 
 # ---- What ------------------------------------------------------------------------------------------------------------
@@ -46,6 +49,7 @@ def choices(rows: Sequence[Row]) -> list[Row]:
         low, high = bootstrapped(states)
         result.append(
             {
+                "task": task,
                 "learner": learner,
                 "deviation": CHOICES[learner].deviation if learner in CHOICES else "",
                 "seeds": len(states),
@@ -63,15 +67,19 @@ def choices(rows: Sequence[Row]) -> list[Row]:
 
 
 def figures(tables: Tables) -> Mapping[str, Draw]:
-    """One line per choice, and as a wall all states of the sea that can be reached: those on and below its diagonal."""
-    runs, size = tables["runs"], int(tables["runs"][0]["task"].rpartition("= ")[2])
-    words = (runs, "unique_states", "unique states, reward-free")
-    return {"ablation": partial(draw_choices, *words, reference="acb", most=size * (size + 1) // 2)}
+    """One figure per task, one line per choice; of a sea, the states on and below its diagonal are drawn as a wall."""
+    result: dict[str, Draw] = {}
+    for task in dict.fromkeys(row["task"] for row in tables["runs"]):
+        rows = [row for row in tables["runs"] if row["task"] == task]
+        sea_of = re.search(r"(?:DeepSea-|N = )(\d+)$", task)
+        most = int(sea_of[1]) * (int(sea_of[1]) + 1) // 2 if sea_of else None
+        name = "ablation" if not result else re.sub(r"\W+", "_", f"ablation_{task.lower()}")
+        words = (rows, "unique_states", f"unique states, {task}, reward-free")
+        result[name] = partial(draw_choices, *words, reference="acb", most=most)
+    return result
 
 
 # ---- Settings --------------------------------------------------------------------------------------------------------
-
-SIZE = 30
 
 
 @dataclass(frozen=True)
@@ -121,12 +129,32 @@ def variants(task: Task) -> Task:
     return with_variants(task, "acb", {"acb": {}} | {name: choice.fields for name, choice in CHOICES.items()})
 
 
-LAPTOP = variants(reward_free(SIZE, FREE_STEPS[SIZE]))
-"""The runs of ``acb`` are those of the study ``deepsea``: --runs takes them from there."""
+LOTTERY = ("feature_loss=argmax", "floor=all", "feature_loss=argmax, floor=all")
+"""The paper's features, whose label and floor are a matter of luck, together and one by one: judged on every task."""
+
+
+def lottery(task: Task) -> Task:
+    """ACB in ``task`` without reward as it ships, and with the choices of `LOTTERY` taken back."""
+    fields = {"acb": {}} | {name: CHOICES[name].fields for name in LOTTERY}
+    return with_variants(replace(task, changes=task.changes | {"extrinsic.weight": 0.0}), "acb", fields)
+
+
+def sea(size: int, steps: int) -> Task:
+    """DeepSea of ``size`` without reward, for so many steps."""
+    return replace(reward_free(size, steps), name=f"DeepSea-{size}")
+
+
+def rooms(steps: int) -> Task:
+    """Rooms behind closed doors, one layout per run. MiniGrid's views repeat: unique ones are few."""
+    return Task("MultiRoom, one level", ROOMS, steps, ("acb",), {"env_options": ("level={seed}",)})
+
+
+(BREAKOUT,) = games(("Breakout-v5",), 8_192, ("acb",), **LAPTOP_NUMBERS)
+LAPTOP = (variants(sea(30, 81_920)), lottery(sea(50, 122_880)), lottery(rooms(40_960)), lottery(BREAKOUT))
 SCALES = {
-    "smoke": smoke(variants(reward_free(4, 128))),
-    "laptop": TrainingSettings((LAPTOP,), REPORTED_SEEDS[:3]),
-    "paper": TrainingSettings((LAPTOP,)),
+    "smoke": smoke(variants(sea(4, 128)), lottery(rooms(128))),
+    "laptop": TrainingSettings(LAPTOP),
+    "paper": TrainingSettings((variants(sea(30, 150_000)), lottery(sea(50, 250_000)), *LAPTOP[2:])),
 }
 
 # ---- Verdict ---------------------------------------------------------------------------------------------------------
@@ -140,7 +168,7 @@ def judge(tables: Tables) -> list[Verdict]:
         if learner not in CHOICES:
             continue
         shipped = values_of(rows, task, "acb", "unique_states")
-        claim = f"DeepSea, {task}: ACB visits more states than with {learner} ({CHOICES[learner].deviation})"
+        claim = f"{task}, reward-free: ACB visits more states than with {learner} ({CHOICES[learner].deviation})"
         verdict = judge_more(claim, shipped, values_of(rows, task, learner, "unique_states"))
         steps = max(row["steps"] for row in rows if row["task"] == task)
         result.append(replace(verdict, budget=f"{steps:,} steps per run"))

@@ -67,16 +67,18 @@ def train_all(jobs: Sequence[Job], session: Session) -> list[Result]:
 
     A run that is finished is not repeated, one that was interrupted is resumed, and so is one whose worker dies, see
     `attempted`. Several workers are processes of this machine, or of the session's cluster; a single one is this
-    process itself; with 0 of them nothing is trained, and what is not finished counts as failed. Ctrl-C lets the
-    running ones write a checkpoint and leaves everything resumable.
+    process itself; with 0 of them nothing is trained. What is not finished, because of that or because
+    ``session.only`` does not name it, counts as failed. Ctrl-C lets the running ones write a checkpoint and leaves
+    everything resumable.
     """
     jobs = [replace(job, config=replace(job.config, threads=1)) for job in jobs]
     place = session.folder / "runs"
     require_trainable(jobs, place)
     results: dict[str, Result] = {job.name: Finished(job, place / job.name) for job in jobs if is_finished(job, place)}
+    waiting = [job for job in jobs if job.name not in results and is_wanted(job, session)]
+    left = {job.name: Failed(job, UNPLAYED) for job in jobs if job.name not in results and job not in waiting}
     if session.workers == 0:
-        return [results.get(job.name, Failed(job, UNPLAYED)) for job in jobs]
-    waiting = [job for job in jobs if job.name not in results]
+        return [(results | left)[job.name] for job in jobs]
     board = Board(jobs, results, session)
     count = min(session.workers or os.cpu_count() or 1, len(waiting))
     is_alone = count <= 1 and session.cluster is None
@@ -86,7 +88,7 @@ def train_all(jobs: Sequence[Job], session: Session) -> list[Result]:
             results[result.job.name] = result
             board.tell(result.job, result.job.config.total_steps)
     board.close()
-    return [results[job.name] for job in jobs]
+    return [(results | left)[job.name] for job in jobs]
 
 
 class Board:
@@ -143,6 +145,11 @@ def require_buildable(job: Job) -> None:
 def is_finished(job: Job, place: Path) -> bool:
     """Whether the job's run is at its end."""
     return (place / job.name / FINISHED).is_file()
+
+
+def is_wanted(job: Job, session: Session) -> bool:
+    """Whether the session plays the job: it has workers, and names it or names none."""
+    return session.workers != 0 and (not session.only or any(text in job.name for text in session.only))
 
 
 def one_by_one(jobs: Sequence[Job], place: Path, tell: Tell) -> Generator[Result]:
