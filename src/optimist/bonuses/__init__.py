@@ -19,6 +19,7 @@ from optimist.bonuses.acb.config import (
     Exact,
     Proximal,
     RMSprop,
+    Streaming,
 )
 from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions, MultiDiscreteActions
 from optimist.bonuses.combination import Combination, NoveltyGain, NoveltyGainConfig, Product, Sum
@@ -80,6 +81,7 @@ __all__ = [
     "RNDConfig",
     "ReturnScale",
     "RunningMoments",
+    "Streaming",
     "Sum",
     "Task",
     "Transitions",

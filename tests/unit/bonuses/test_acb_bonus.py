@@ -26,6 +26,7 @@ CONFIGURATIONS = {
     },
     "penultimate unscaled max": {"features": "penultimate", "statistics": "none", "aggregate": "max"},
     "narrowest": {"solver": "proximal", "averaging": "narrowest"},
+    "streaming": {"solver": "streaming", "rank": 40},
     "last-layer exponential": {
         "features": "last-layer",
         "solver": "proximal",
@@ -226,7 +227,7 @@ class Erratic(nn.Module):
 
 
 @pytest.mark.parametrize("raises", [True, False], ids=["raises", "nan"])
-@pytest.mark.parametrize("solver", ["exact", "proximal", "rmsprop"])
+@pytest.mark.parametrize("solver", ["exact", "streaming", "proximal", "rmsprop"])
 @pytest.mark.parametrize("features", ["gradient", "sketch"])
 @pytest.mark.parametrize("fitted", [True, False], ids=["fitted", "first"])
 def test_a_policy_that_fails_in_mid_stream_leaves_everything_as_it_was(features, solver, raises, fitted):

@@ -163,10 +163,13 @@ def test_settings_of_both_levels_go_together_and_leave_the_rest_of_a_preset():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"solver": "newton"}, "there is no solver 'newton': choose one of auto, exact, proximal, rmsprop"),
+        ({"solver": "newton"}, "there is no solver 'newton': choose one of auto, exact, proximal, rmsprop, streaming"),
         ({"solver": "recursive"}, "there is no solver 'recursive': it is called 'exact' since 0.2"),
         ({"solver": "exakt"}, "did you mean 'exact'?"),
-        ({"solver": 3}, r"solver must be one of Auto\(\), Exact\(\), Proximal\(\) and RMSprop\(\), got 3"),
+        (
+            {"solver": 3},
+            r"solver must be one of Auto\(\), Exact\(\), Streaming\(\), Proximal\(\) and RMSprop\(\), got 3",
+        ),
         (
             {"solver": "exact", "learning_rate": 0.1},
             "learning_rate is a setting of solver='rmsprop', not of solver='exact', which has ridge: choose that",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from optimist.bonuses.acb.config import Exact, Proximal, RMSprop
+from optimist.bonuses.acb.config import Exact, Proximal, RMSprop, Streaming
 from optimist.bonuses.acb.ensemble import (
     UNCHUNKED,
     count_numbers,
@@ -22,6 +22,7 @@ from optimist.bonuses.acb.moments import regularized_solve
 from optimist.bonuses.acb.solvers.exact import ExactSolver
 from optimist.bonuses.acb.solvers.proximal import ProximalSolver, kernel
 from optimist.bonuses.acb.solvers.rmsprop import RMSpropSolver
+from optimist.bonuses.acb.solvers.streaming import StreamingSolver
 from optimist.bonuses.acb.standardize import BatchScale, Coordinates, Floor, RunningScale, Standardized, Unscaled
 from optimist.bonuses.features.batch import BlockFeatures, Dense, Rows
 from oracles import averaged_proximal, averaged_rmsprop, ridge_refit, standardize
@@ -337,6 +338,7 @@ def solvers(affine=True):
         "proximal": lambda: ProximalSolver(first_weights(3, 6), Proximal(ridge=2.0)),
         "narrowest": lambda: ProximalSolver(first_weights(3, 6), Proximal(ridge=2.0, averaging="narrowest")),
         "exact": lambda: ExactSolver(first_weights(3, 6), Exact(ridge=2.0)),
+        "streaming": lambda: StreamingSolver(first_weights(3, 6), Streaming(ridge=2.0, rank=5)),
     }
 
 

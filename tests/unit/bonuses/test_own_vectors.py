@@ -5,7 +5,7 @@ import torch
 
 from optimist.bonuses import ACB, Discrete, Transitions, make
 from optimist.bonuses.acb.solvers.exact import ExactSolver
-from optimist.bonuses.acb.solvers.proximal import ProximalSolver
+from optimist.bonuses.acb.solvers.streaming import StreamingSolver
 
 
 def transitions_of(states):
@@ -32,7 +32,7 @@ def test_without_a_network_the_bonus_is_that_of_the_vectors():
     assert (ratio - 1).abs().max() < 5.5 / 8000**0.5
 
 
-@pytest.mark.parametrize(("size", "solver"), [(4_096, ExactSolver), (65_536, ProximalSolver)])
+@pytest.mark.parametrize(("size", "solver"), [(4_096, ExactSolver), (65_536, StreamingSolver)])
 def test_vectors_of_many_dimensions(size, solver):
     """As hidden states of a language model: the seen becomes small against the unseen, and a state is loaded again."""
     bonus, other = (ACB(features="observations", n_features=size, ensemble_size=4, seed=k) for k in range(2))

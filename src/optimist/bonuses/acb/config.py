@@ -41,11 +41,10 @@ class Exact:
 
 @dataclass(frozen=True)
 class Auto:
-    """`Exact` up to 4,096 dimensions, which sketches have, and `Proximal(averaging="narrowest")` beyond.
+    """`Exact` up to 4,096 dimensions, which sketches have, `Streaming` up to 262,144, and then `Proximal`.
 
-    A stream that averages several powers follows the order of the exact bonus (rank correlation 0.99 on the moving
-    frontier of `study fidelity`), and its scale within a factor of 2 there. Where features are nearly collinear, such
-    as those of MountainCar's two numbers, its bonus is 6 to 20 times too wide for long, and the goal was not found.
+    The last one, with ``averaging="narrowest"``, has no rows to remember: at a million dimensions they would cost three
+    times what the ensemble does.
     """
 
     ridge: float = 1.0
@@ -56,6 +55,27 @@ class Auto:
 
     def __post_init__(self) -> None:
         require_positive_fields(self, "ridge", why=_NO_RIDGE)
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Recursive least squares that remembers ``rank`` directions: a stream in O((M + rank) d) per state, no matrix.
+
+    States that differ in no more than ``rank`` directions are learned exactly, and so, nearly, are collinear features,
+    whose other directions are weak. Evidence: docs/experiment_log.md, session 10.
+    """
+
+    ridge: float = 1.0
+    """lambda of the exact bonus: the precision of the prior N(0, 1 / ridge) in standardized coordinates."""
+    rank: int = 384
+    """The directions in which the covariance is kept: rank x d numbers beside the M x d of the regressors."""
+
+    prior: ClassVar[Prior] = "gaussian"
+    epochs: ClassVar[int] = 1  # a second pass would count every state twice
+
+    def __post_init__(self) -> None:
+        require_positive_fields(self, "ridge", why=_NO_RIDGE)
+        require_counts(self, "rank")
 
 
 @dataclass(frozen=True)
@@ -138,8 +158,14 @@ def _require_powers(powers: Any) -> None:
         raise ValueError(f"powers must be a tuple of different whole numbers >= 0, such as (0, 3, 15), got {powers!r}")
 
 
-SolverConfig = Auto | Exact | Proximal | RMSprop
-SOLVERS: Mapping[str, type[SolverConfig]] = {"auto": Auto, "exact": Exact, "proximal": Proximal, "rmsprop": RMSprop}
+SolverConfig = Auto | Exact | Streaming | Proximal | RMSprop
+SOLVERS: Mapping[str, type[SolverConfig]] = {
+    "auto": Auto,
+    "exact": Exact,
+    "streaming": Streaming,
+    "proximal": Proximal,
+    "rmsprop": RMSprop,
+}
 """The solvers by the names that `with_settings` reads."""
 
 
@@ -174,7 +200,8 @@ class ACBConfig:
     ensemble_size: int = 128
     """M, the number of regressors."""
     solver: SolverConfig = Auto()
-    """How the regressors are fitted to noise: exact, proximal or rmsprop; auto chooses by the number of dimensions."""
+    """How the regressors are fitted to noise: exact, streaming, proximal or rmsprop; auto chooses by the number of
+    dimensions."""
     precision: Precision = "float32"
     """What regressors and features are rounded to where they are multiplied: float32, the network's own dtype, or
     bfloat16, in a third of the time on processors that have it. What is learned is kept unrounded. A rounded bonus
@@ -254,8 +281,8 @@ def require_floor(floor: FloorOver, epsilon_form: EpsilonForm) -> None:
 def _require_solver(solver: Any) -> SolverConfig:
     if not isinstance(solver, SolverConfig):
         raise ValueError(
-            f"solver must be one of Auto(), Exact(), Proximal() and RMSprop(), got {solver!r}: a name goes to "
-            "ACB(network, solver=...) or bonuses.make, which know how to read it"
+            f"solver must be one of Auto(), Exact(), Streaming(), Proximal() and RMSprop(), got {solver!r}: a name "
+            "goes to ACB(network, solver=...) or bonuses.make, which know how to read it"
         )
     return solver
 

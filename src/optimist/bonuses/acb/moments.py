@@ -49,7 +49,7 @@ class NoiseMoments:
         """Merge a batch. Shapes: features (n, d), targets (n, m)."""
         if not len(features):
             return
-        n, g_mean, y_mean, g, y = _centered(features.to(self._mean.device), targets)
+        n, g_mean, y_mean, g, y = centered_rows(features.to(self._mean.device), targets)
         shift, y_shift, weight = self._shifted(n, g_mean, y_mean)
         for start, columns in strips(len(shift)):
             self._scatter[start:, columns].addmm_(g[:, start:].T, g[:, columns])
@@ -125,7 +125,7 @@ class NoiseMoments:
         self._scatter, self._co_scatter = state["scatter"], state["co_scatter"]
 
 
-def _centered(features: Tensor, targets: Tensor | None) -> tuple[int, Tensor, Tensor, Tensor, Tensor]:
+def centered_rows(features: Tensor, targets: Tensor | None) -> tuple[int, Tensor, Tensor, Tensor, Tensor]:
     """The count, both means, and rows G, Y about them with ``G' G`` the scatter and ``G' Y`` the co-scatter of a batch.
 
     Equal features become one row of G, times the root of their number k; of Y it is the sum of their targets over that

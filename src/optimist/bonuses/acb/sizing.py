@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses import features as feature_maps
-from optimist.bonuses.acb.config import ACBConfig, Aggregate, Auto, BonusForm, Exact, Proximal, RMSprop
+from optimist.bonuses.acb.config import ACBConfig, Aggregate, Auto, BonusForm, Exact, Proximal, RMSprop, Streaming
 from optimist.bonuses.acb.ensemble import Reader, draw_prior, in_form, squared_deviation
 from optimist.bonuses.acb.solvers.averaging import Solver
 from optimist.bonuses.acb.solvers.exact import ExactSolver
 from optimist.bonuses.acb.solvers.proximal import ProximalSolver
 from optimist.bonuses.acb.solvers.rmsprop import RMSpropSolver
+from optimist.bonuses.acb.solvers.streaming import StreamingSolver
 from optimist.bonuses.acb.standardize import FeatureScale, first_rollout, make_scale
 from optimist.bonuses.checkpointing import seeded_generator
 from optimist.bonuses.features import FeatureBatch, FeatureMap, Loss
@@ -32,6 +33,8 @@ from optimist.ranks import ALONE, Ranks
 
 EXACT_DIMENSIONS = 4096
 """Up to here solver "auto" is exact: a matrix of 134 MB in float64, and 33 million operations per state."""
+STREAMING_DIMENSIONS = 2**18
+"""Up to here it is streaming: its rows of 262,144 numbers take 400 MB."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Regression:
         weights, lasts = [block.flatten(0, 1) for block in ensembles], scale.today() is not None
         predicted = self.reader.predictions(weights, scale.standardize(features, ranks), lasts=lasts)
         squares = squared_deviation(predicted.unflatten(1, ensembles[0].shape[:2]), aggregate).amin(1)
-        if form != "bounded" and isinstance(self.solver, ExactSolver):
+        if form != "bounded" and isinstance(self.solver, ExactSolver | StreamingSolver):
             squares = squares / first_rollout(self.scale, scale)
         return in_form(squares, form)
 
@@ -210,16 +213,23 @@ def make_solver(initial: list[Tensor], config: ACBConfig) -> Solver:
     """The solver that ``config`` asks for, started at the weights ``initial``."""
     chosen = config.solver
     if isinstance(chosen, Auto):
-        dimensions = sum(block[0].numel() for block in initial)
-        small = dimensions <= EXACT_DIMENSIONS
-        chosen = Exact(ridge=chosen.ridge) if small else Proximal(ridge=chosen.ridge, averaging="narrowest")
+        chosen = solver_for(sum(block[0].numel() for block in initial), chosen.ridge)
     match chosen:
         case Exact():
             return ExactSolver(initial, chosen)
+        case Streaming():
+            return StreamingSolver(initial, chosen)
         case Proximal():
             return ProximalSolver(initial, chosen, products_dtype(config))
         case RMSprop():
             return RMSpropSolver(initial, chosen, products_dtype(config))
+
+
+def solver_for(dimensions: int, ridge: float) -> Exact | Streaming | Proximal:
+    """What ``Auto(ridge)`` is for features of so many dimensions."""
+    if dimensions <= EXACT_DIMENSIONS:
+        return Exact(ridge=ridge)
+    return Streaming(ridge=ridge) if dimensions <= STREAMING_DIMENSIONS else Proximal(ridge, averaging="narrowest")
 
 
 def products_dtype(config: ACBConfig) -> torch.dtype | None:

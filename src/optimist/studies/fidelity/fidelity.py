@@ -121,6 +121,10 @@ def _rounded() -> Variant:
     return _variant("DEFAULT bfloat16", precision="bfloat16")
 
 
+def _streaming(rank: int) -> Variant:
+    return _variant(f"streaming rank {rank}", solver="streaming", rank=rank)
+
+
 def _exact(ridge: float) -> Variant:
     return _variant(f"exact {ridge:g}", solver="exact", ridge=ridge)
 
@@ -151,7 +155,9 @@ class FidelitySettings:
         _moving("polynomial"),
         _moving("narrowest"),
         _moving("narrowest", powers=(0, 3)),
-        _moving("narrowest", floor="layer", feature_loss="fisher"),
+        _streaming(128),
+        _streaming(256),
+        _streaming(384),
         _rmsprop(1e-3, 4),
     )
     """The solvers under test on the moving frontier."""
@@ -181,7 +187,7 @@ SMOKE = replace(
     ensemble_sizes=(64,),
     replicates=1,
     ground=Ground(parallel=8, rollout=32, checkpoints=(1, 2), queries=60, ceiling_draws=2),
-    moving=(_default(), _moving("uniform"), _moving("narrowest"), _moving("narrowest", floor="layer")),
+    moving=(_default(), _moving("uniform"), _moving("narrowest"), _streaming(48)),
     frontier=Frontier(size=12, sketch_size=8, rollouts=16, episodes=32, first=0.2, last=0.5),
 )
 PAPER = replace(
