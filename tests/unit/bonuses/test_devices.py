@@ -13,7 +13,8 @@ from standin_device import DEVICE, Remote, StandIn
 
 STREAM = {"feature_loss": "fisher", "floor": "layer", "solver": Proximal(averaging="narrowest"), "ensemble_size": 8}
 CASES = {
-    "acb streaming": ("acb", STREAM),
+    "acb proximal": ("acb", STREAM),
+    "acb streaming": ("acb", {"solver": "streaming", "rank": 12, "ensemble_size": 8}),
     "acb exact": ("acb", {"solver": "exact", "ensemble_size": 8}),
     "acb gradient": ("acb", STREAM | {"features": "gradient"}),
     "acb gradient, rounded": ("acb", STREAM | {"features": "gradient", "precision": "bfloat16"}),

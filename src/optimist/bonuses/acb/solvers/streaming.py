@@ -12,7 +12,7 @@ from optimist.bonuses.acb.solvers.averaging import Minibatches, require_finite_p
 from optimist.bonuses.acb.standardize import Coordinates, FeatureScale
 from optimist.bonuses.checkpointing import require_same_layout, unchanged_on_error
 from optimist.bonuses.features.batch import FeatureBatch
-from optimist.bonuses.scaling import in_double, merge_moments
+from optimist.bonuses.scaling import device_with_double, in_double, merge_moments
 
 SMALLEST = 1e-6  # of the largest eigenvalue: what the rows hold below it is rounding
 
@@ -90,13 +90,14 @@ class StreamingSolver:
         """
         if today is None:
             return scale.standardize(features).dense(), targets
-        n, mean, target_mean, g, y = centered_rows(features.dense(), targets)
+        dense = features.dense()
+        n, mean, target_mean, g, y = centered_rows(dense.to(device_with_double(dense.device)), targets)
         past = mean if before is None else torch.cat([block.flatten() for block in before.mean]).to(mean)
         shift, weight = merge_moments(self._count, past, n, mean)[2:]
         self._target_mean = self._target_mean.to(y.device)
         self._count, self._target_mean, y_shift, _ = merge_moments(self._count, self._target_mean, n, target_mean)
         g, y = torch.vstack([g, weight**0.5 * shift]), torch.vstack([y, weight**0.5 * y_shift])
-        return g.to(self._weights) * self._flat(today.inverse_scale), y.to(self._weights)
+        return self._like_weights(g) * self._flat(today.inverse_scale), self._like_weights(y)
 
     def _step(self, g: Tensor, y: Tensor) -> float:
         """The mean squared error at rows g (u, d) of the targets y (u, m), which are then learned."""
@@ -116,8 +117,8 @@ class StreamingSolver:
         system = (wide / in_double(precision)) @ wide.T + kernel * share
         system.diagonal().add_(1)
         solved = torch.linalg.solve(system, in_double(y - predicted))
-        outside = (solved * (share / self._ridge).unsqueeze(1)).to(g)
-        self._weights += ((known / precision).T @ solved.to(g)).T @ basis + outside.T @ rest
+        outside = self._like_weights(solved * (share / self._ridge).unsqueeze(1))
+        self._weights += ((known / precision).T @ self._like_weights(solved)).T @ basis + outside.T @ rest
         self._remember(g, is_full=is_full)
         return (predicted - y).square().mean().item()
 
@@ -125,7 +126,7 @@ class StreamingSolver:
         """The eigenvalues (k,) and vectors (r, k) of ``B B'``, but for those that are rounding."""
         eigenvalues, vectors = torch.linalg.eigh(in_double(self._rows @ self._rows.T))
         kept = eigenvalues > SMALLEST * eigenvalues[-1].clamp_min(torch.finfo(torch.float64).tiny)
-        return eigenvalues[kept].to(self._rows), vectors[:, kept].to(self._rows)
+        return self._like_weights(eigenvalues[kept]), self._like_weights(vectors[:, kept])
 
     def _remember(self, g: Tensor, *, is_full: bool) -> None:
         """Make B the strongest directions of itself and of the rows g, as rows with ``B' B`` at most their products.
@@ -137,10 +138,14 @@ class StreamingSolver:
         stacked = torch.cat([self._rows, g])
         gram = in_double(stacked @ stacked.T)
         chosen = torch.linalg.qr(gram @ gram[:, :r]).Q if is_full else torch.linalg.eigh(gram).eigenvectors[:, -r:]
-        self._rows = chosen.T.to(g) @ stacked
+        self._rows = self._like_weights(chosen.T) @ stacked
 
     def _flat(self, blocks: Sequence[Tensor]) -> Tensor:
-        return torch.cat([block.flatten() for block in blocks]).to(self._weights)
+        return self._like_weights(torch.cat([block.flatten() for block in blocks]))
+
+    def _like_weights(self, values: Tensor) -> Tensor:
+        """The dtype first: a device without float64 (mps) never sees it."""
+        return values.to(self._weights.dtype).to(self._weights.device)
 
     def state_dict(self) -> dict[str, Any]:
         """Regressors, the remembered rows, the count of states and the mean of their noise."""
