@@ -128,7 +128,7 @@ def test_a_state_saved_on_one_device_loads_on_another(case):
 
 def test_regressors_and_sketches_are_kept_beside_the_network_and_exact_numbers_where_they_can_be():
     with StandIn():
-        bonus = make("acb streaming", DEVICE)
+        bonus = make("acb proximal", DEVICE)
         bonus.update(rollout(0))
         state = bonus.state_dict()
     assert isinstance(state["solver"]["iterate"]["0"], Remote)
