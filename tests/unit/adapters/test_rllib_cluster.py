@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[3]
 def run(tmp_path, *arguments, timeout=None):
     """Python with ``arguments`` in ``tmp_path``, which is also the home into which Ray writes its token."""
     environment = os.environ | {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # loopback stays loopback
         "HOME": str(tmp_path),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # else its workers starve on a busy machine
