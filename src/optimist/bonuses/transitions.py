@@ -169,6 +169,7 @@ def from_valid_steps(update: Callable[..., dict[str, float]]) -> Callable[..., d
         rows, valid = shared_rows(transitions, self.ranks), transitions.only_valid
         return {} if valid is None else update(self, valid, rows)
 
+    del learned.__wrapped__  # pyrefly: ignore  # so that its signature is the one it is called by
     return learned
 
 
