@@ -15,7 +15,7 @@ from typing import Any
 
 import optimist
 from optimist.reporting.improvement import ALL, improvement_rows
-from optimist.reporting.tables import Row, write_csv
+from optimist.reporting.tables import Row, is_number, write_csv
 from optimist.studies.claims import StudyFolder, budget_of, claim_rows, markdown_table, read_study, standing
 from optimist.studies.registry import find_study
 from optimist.studies.study import ALL_RUNS_FINISH, FAILURES, VERDICTS, Tables, read_csv, read_tables, verdict_row
@@ -324,17 +324,30 @@ PAIRS = {
 def exploration_value(folder: Path) -> list[Row]:
     """The chance that ACB improves on each rival, by task and over all tasks, from every ``runs.csv`` in ``folder``.
 
-    The score of a run is its ``area``, the mean of what its study measures over the steps. Over all tasks only runs of
-    today's version count: those of a former one had other defaults.
+    Over all tasks only runs of today's version count: those of a former one had other defaults.
     """
     runs = [
-        {"study": study.name, "score": row["area"], "counts": is_of_today(study), **row}
+        {"study": study.name, "score": score, "counts": is_of_today(study), **row}
         for place in study_folders(folder)
         if (place / "runs.csv").is_file()
         for study in [read_study(place)]
-        for row in read_csv(place / "runs.csv")
+        for row, score in with_scores(read_csv(place / "runs.csv"))
     ]
     return improvement_rows(runs, PAIRS)
+
+
+def with_scores(rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:
+    """Every run with its score: of a task that some run solved, how soon it did; all that did not are equal, and last.
+
+    Of other tasks it is the ``area``, the mean of what the study measures over the steps.
+    """
+    solving = {row["task"] for row in rows if is_number(row.get("solved_at"))}
+    never = 2 * max((row["steps"] for row in rows), default=0)
+    for row in rows:
+        if row["task"] in solving:
+            yield row, -row["solved_at"] if is_number(row["solved_at"]) else -never
+        else:
+            yield row, row["area"]
 
 
 def is_of_today(study: StudyFolder) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from optimist.reporting.improvement import ALL
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import claim_rows, markdown
 from optimist.studies.registry import STUDIES, find_study
-from optimist.studies.results import QUESTIONS, exploration_value, judge_again, page, redraw, study_folders
+from optimist.studies.results import QUESTIONS, exploration_value, judge_again, page, redraw, study_folders, with_scores
 from optimist.studies.study import read_csv, read_tables
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -76,6 +77,14 @@ def test_the_value_of_exploration_counts_todays_runs_alone(tmp_path):
         rows = exploration_value(tmp_path)
         assert sum(row["task"] == ALL for row in rows) == sums
         assert ("a former version played them: frozen-lake." in page(tmp_path)) == (sums == 0)
+
+
+def test_a_run_that_solves_its_task_sooner_is_better_and_one_that_never_does_is_worst():
+    def row(task, solved_at, area):
+        return {"task": task, "steps": 100, "solved_at": solved_at, "area": area}
+
+    rows = [row("a", 40, 0.1), row("a", 60, 0.9), row("a", math.nan, 1.0), row("b", math.nan, 0.3), row("b", "", 0.2)]
+    assert [score for _, score in with_scores(rows)] == [-40, -60, -200, 0.3, 0.2]
 
 
 def test_rows_and_verdicts_of_a_former_default_are_not_shown_as_todays(tmp_path):

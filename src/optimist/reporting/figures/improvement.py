@@ -19,8 +19,9 @@ def draw_improvement(rows: Sequence[Row], path: Path) -> None:
     runs = max(row["runs"] for row in rows if row["task"] != ALL)
     caption = (
         f"The chance that a run with ACB does better than one of the rival on the same task, at most {runs:g} runs of "
-        "each; 0.5 is no difference. Better: the mean over the run of success, states or score is higher. Bars: 95 % "
-        "stratified bootstrap over runs, too narrow for so few. Gray: played by a former version, not in the sum. "
+        "each; 0.5 is no difference. Better: it solves the task sooner; where no run solves it, the mean over it of "
+        "success, states or score is higher. Bars: 95 % stratified bootstrap over runs, too narrow for so few. Gray: "
+        "played by a former version, not in the sum. "
         "Where levels change in every episode, both have an episodic count beside them."
     )
     with sheet(path, 1.9 + 0.19 * len(lines), caption=caption) as figure:
