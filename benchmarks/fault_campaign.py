@@ -80,9 +80,10 @@ class Campaign:
         if attempt.code == 0:  # it was at its end already
             self.finish(attempt)
             return
-        expected = -9 if number == signal.SIGKILL else 128 + number
+        # In its first moment, before the command has set its answer, a signal ends the process by itself (-number).
+        expected = (-9,) if number == signal.SIGKILL else (128 + number, -number)
         require(
-            attempt.code == expected, f"{signal.Signals(number).name} gave exit code {attempt.code}: {attempt.told()}"
+            attempt.code in expected, f"{signal.Signals(number).name} gave exit code {attempt.code}: {attempt.told()}"
         )
         require("Traceback" not in attempt.told(), attempt.told())
         for path in (self.folder / "checkpoints").glob("*.safetensors"):
