@@ -45,6 +45,17 @@ def test_the_order_and_the_batches_do_not_matter_to_the_exact_count() -> None:
     assert counts == {len(np.unique(drawn))}
 
 
+def test_the_saved_state_depends_on_the_set_alone_not_on_the_history_of_its_table() -> None:
+    keys = np.arange(1000, dtype=np.uint64) * np.uint64(2**40)  # crowded slots
+    at_once, resumed = UniqueStates(ROOM), UniqueStates(ROOM)
+    at_once.add(keys)
+    for batch in np.array_split(keys[::-1], 7):
+        before, resumed = resumed.state_dict(), UniqueStates(ROOM)
+        resumed.load_state_dict(before)
+        resumed.add(batch)
+    assert at_once.state_dict()["fingerprints"].tobytes() == resumed.state_dict()["fingerprints"].tobytes()
+
+
 def test_the_count_turns_into_an_estimate_just_where_the_table_is_full() -> None:
     room = SMALLEST_TABLE * 3 // 4
     counter = counter_after(fingerprints(np.arange(room)), limit_bytes=8 * SMALLEST_TABLE)

@@ -70,7 +70,7 @@ class UniqueStates:
     def state_dict(self) -> dict[str, Any]:
         """The fingerprints of the exact count, or the registers and the estimate."""
         if self.exact:
-            return {"fingerprints": self._held()}
+            return {"fingerprints": np.sort(self._held())}  # the table's order depends on its history, the set does not
         return {"registers": self._registers.copy(), "estimate": self._estimate}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
