@@ -1,6 +1,7 @@
 """How actions are drawn from a policy's outputs, and how likely they were: softmax, several of them, or Gaussian."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +10,9 @@ from torch import Tensor, nn
 
 from optimist.bonuses.actions import Actions, ContinuousActions, DiscreteActions, MultiDiscreteActions
 from optimist.bonuses.features import GaussianLoss, Loss, MultiDiscreteLoss
+
+Moments = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
+"""How the means and log deviations of a Gaussian policy are read from a network and observations."""
 
 
 class Distribution(Protocol):
@@ -180,17 +184,20 @@ def distribution_of(actions: Actions) -> Distribution:
     raise ValueError(f"actions must be discrete, multi-discrete or continuous, got {actions}: wrap the environment")
 
 
-def feature_loss(distribution: Distribution) -> Loss | None:
-    """The loss by which ACB differentiates a policy of ``distribution``; None: one discrete action, the log-loss."""
-    match distribution:
-        case MultiSoftmax(sizes=sizes):
-            return MultiDiscreteLoss(sizes)
-        case Gaussian():
-            return GaussianLoss(gaussian_moments)
-    return None
-
-
-def gaussian_moments(network: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
-    """The means and log deviations that a policy gives, as ACB's loss of a Gaussian policy reads them."""
+def side_by_side(network: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
+    """The means and log deviations of a policy that gives both as one output, (n, size) each."""
     mean, log_deviation = network(observations).chunk(2, dim=1)
     return mean, log_deviation
+
+
+def feature_loss(actions: Actions | None, moments: Moments = side_by_side) -> Loss | None:
+    """The loss by which ACB differentiates a policy over ``actions``; None: one discrete action, the log-loss.
+
+    ``moments`` reads the means and log deviations of a Gaussian policy from the network.
+    """
+    match actions:
+        case MultiDiscreteActions(sizes=sizes):
+            return MultiDiscreteLoss(sizes)
+        case ContinuousActions():
+            return GaussianLoss(moments)
+    return None

@@ -307,7 +307,7 @@ class Trainer:
             policy_inputs=policy_inputs,
             actions=self.environments.actions,
             policy_network=self.agent.policy,
-            loss=feature_loss(self.distribution),
+            loss=feature_loss(self.environments.actions),
             **key_values("bonus_options", self.config.bonus_options),
         )
         if not self.ranks.alone and not getattr(made, "shares_ranks", False):

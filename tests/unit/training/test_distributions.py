@@ -97,8 +97,13 @@ def test_the_distribution_of_every_kind_of_actions_and_how_acb_differentiates_it
     assert distribution_of(MultiDiscreteActions((2, 3))) == MultiSoftmax((2, 3))
     assert distribution_of(ContinuousActions(2)) == Gaussian(2)
     assert (Gaussian(2).outputs, MultiSoftmax((2, 3)).outputs) == (4, 5)
-    assert feature_loss(Softmax(4)) is None
-    assert feature_loss(MultiSoftmax((2, 3))) == MultiDiscreteLoss((2, 3))
-    assert isinstance(feature_loss(Gaussian(2)), GaussianLoss)
+    assert feature_loss(DiscreteActions(4)) is None
+    assert feature_loss(None) is None
+    assert feature_loss(MultiDiscreteActions((2, 3))) == MultiDiscreteLoss((2, 3))
+    network = torch.nn.Linear(3, 4)
+    mean, log_deviation = feature_loss(ContinuousActions(2)).moments(network, torch.ones(5, 3))
+    assert torch.equal(torch.cat([mean, log_deviation], 1), network(torch.ones(5, 3)))
+    assert mean.shape == (5, 2)
+    assert feature_loss(ContinuousActions(2), own := lambda network, x: (x, x)) == GaussianLoss(own)
     with pytest.raises(ValueError, match="actions must be discrete, multi-discrete or continuous"):
         distribution_of("jump")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from gymnasium import spaces
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.core.columns import Columns
@@ -10,15 +9,12 @@ from ray.rllib.core.models.base import ENCODER_OUT
 from ray.rllib.core.rl_module.rl_module import RLModule
 from torch import Tensor, nn
 
-from optimist.bonuses import ContinuousActions, GaussianLoss, MultiDiscreteActions, MultiDiscreteLoss
-from optimist.bonuses.actions import Actions
-from optimist.bonuses.features import Loss
-
 
 class Actor(nn.Module):
     """The parts of a live module that lead to its action, shared with it: no critic, no optimizer.
 
-    Shapes: observations (n, ...), channels first -> (n, outputs): logits, or means and log deviations of a Gaussian.
+    Shapes: observations (n, ...), channels first -> (n, outputs): logits, or the means and log deviations
+    of a Gaussian, side by side.
     """
 
     def __init__(self, module: DefaultPPOTorchRLModule):
@@ -42,20 +38,3 @@ def actor_of(module: RLModule) -> Actor | None:
     """The actor inside a learner's module; None unless it is RLlib's own PPO module without memory."""
     module = module.unwrapped()
     return Actor(module) if isinstance(module, DefaultPPOTorchRLModule) and not module.is_stateful() else None
-
-
-def loss_of(actions: Actions | None) -> Loss | None:
-    """The loss of the module's own action distribution; None for one discrete action."""
-    match actions:
-        case ContinuousActions():
-            return GaussianLoss(_moments)
-        case MultiDiscreteActions():
-            return MultiDiscreteLoss(actions.sizes)
-        case _:
-            return None
-
-
-def _moments(actor: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
-    """Mean and log deviation, which RLlib has side by side."""
-    mean, log_std = torch.chunk(actor(observations), 2, dim=1)
-    return mean, log_std

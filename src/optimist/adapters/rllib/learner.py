@@ -14,9 +14,10 @@ from torch import distributed
 
 from optimist.adapters.building import bonus_for
 from optimist.adapters.intrinsic import IntrinsicReward
-from optimist.adapters.rllib.actor import actor_of, loss_of
+from optimist.adapters.rllib.actor import actor_of
 from optimist.adapters.rllib.episodes import Chunk, chunk_of, stream_of
 from optimist.adapters.spaces import action_reader, space_reader
+from optimist.training.distributions import feature_loss
 
 SETTING = "optimist_bonus"
 """The entry of ``learner_config_dict`` that `with_bonus` writes, and of a learner's state."""
@@ -98,7 +99,7 @@ class BonusPPOTorchLearner(PPOTorchLearner):
             actions=self._read_actions.kind,
             seed=made_from["seed"],
             policy_network=actor,
-            loss=None if actor is None else loss_of(self._read_actions.kind),
+            loss=None if actor is None else feature_loss(self._read_actions.kind),
             settings=made_from["settings"],
         )
         if bonus.reads_policy and actor is None and config["network"] == "policy":

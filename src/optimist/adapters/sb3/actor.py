@@ -8,9 +8,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import preprocess_obs
 from torch import Tensor, nn
 
-from optimist.bonuses import ContinuousActions, GaussianLoss, MultiDiscreteActions, MultiDiscreteLoss
-from optimist.bonuses.actions import Actions
-from optimist.bonuses.features import Loss
 from optimist.bonuses.observations import map_observations
 
 
@@ -41,19 +38,8 @@ class Actor(nn.Module):
         return torch.stack([torch.zeros_like(outputs), outputs], dim=2).flatten(1) if self.binary else outputs
 
 
-def loss_of(actions: Actions | None) -> Loss | None:
-    """The loss of the policy's own action distribution; None for one discrete action."""
-    match actions:
-        case ContinuousActions():
-            return GaussianLoss(_moments)
-        case MultiDiscreteActions():
-            return MultiDiscreteLoss(actions.sizes)
-        case _:
-            return None
-
-
-def _moments(actor: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
-    """Mean and log deviation; gSDE's deviation is one of features, not of actions, and is taken as 1."""
+def moments(actor: nn.Module, observations: Any) -> tuple[Tensor, Tensor]:
+    """Mean and log deviation of a Gaussian; gSDE's deviation is one of features, not of actions, and is taken as 1."""
     mean = actor(observations)
     log_std = actor.log_std
     return mean, torch.zeros_like(mean[0]) if log_std is None else log_std  # pyrefly: ignore

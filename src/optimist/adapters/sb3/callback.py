@@ -14,7 +14,7 @@ from torch import Tensor
 from optimist.adapters.building import bonus_for
 from optimist.adapters.files import read_state, write_state
 from optimist.adapters.intrinsic import IntrinsicReward
-from optimist.adapters.sb3.actor import Actor, loss_of
+from optimist.adapters.sb3.actor import Actor, moments
 from optimist.adapters.sb3.critic import IntrinsicCritic
 from optimist.adapters.sb3.episodes import Finals, endings, next_observations
 from optimist.adapters.spaces import action_reader, space_reader
@@ -24,6 +24,7 @@ from optimist.bonuses.protocol import Bonus, Observations, Transitions
 from optimist.checks import require_counts, require_fields, require_positive_fields, require_seed
 from optimist.config import replaced
 from optimist.training.advantages import advantages
+from optimist.training.distributions import feature_loss
 
 KIND = "stable-baselines3 callback"
 
@@ -163,7 +164,7 @@ class BonusCallback(BaseCallback):
             actions=self._read_actions.kind,
             seed=self._seed,
             policy_network=actor,
-            loss=loss_of(self._read_actions.kind),
+            loss=feature_loss(self._read_actions.kind, moments),
             settings=self._settings,
         )
         steps = model.n_steps * model.n_envs
