@@ -4,14 +4,12 @@ An engine starts calls and brings news of them; `optimist.studies.engines` has o
 """
 
 import queue
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
-from optimist.studies.executors import GRACE, LOOK, Call, EngineFailed, WorkerDied, Workers, cancel_all, settle
+from optimist.studies.executors import LOOK, Call, EngineFailed, Queued, WorkerDied, settle
 
 GATHER = 0.1
 """Seconds in which calls are collected before they are handed on together: one array of jobs instead of many jobs."""
@@ -55,54 +53,28 @@ class Engine(Protocol):
         ...
 
 
-class Cluster(Workers):
-    """Calls on the machines of an engine, ``size`` at a time; the others wait here.
-
-    Leaving ``with`` by an exception, such as Ctrl-C, cancels what waits and asks what runs to stop: a training run then
-    writes a checkpoint. What has not ended after `GRACE` seconds is killed.
-    """
+@final
+class Cluster(Queued):
+    """Calls on the machines of an engine, ``size`` at a time; the others wait here."""
 
     def __init__(self, engine: Engine, size: int):
-        self.size = size
         self._engine = engine
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._nodes: dict[Call, str] = {}
-        self._is_stopping = False
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        super().__init__(size, threads=1)
 
     @property
     def nodes(self) -> int:  # pyrefly: ignore
         """Machines on which a call runs now."""
         return len(set(self._nodes.copy().values()))
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The future of the call."""
-        call = Call(Future(), fn, args, kwargs)
-        self._calls.put(call)
-        return call.future
+    def _ask_to_stop(self) -> None:
+        self._engine.ask_to_stop()
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Disconnects when all calls are done; with ``cancel_futures`` those that wait here are cancelled."""
-        if cancel_futures:
-            cancel_all(self._calls)
-        self._calls.put(None)
-        if wait:
-            self._thread.join()
-            self._engine.close()
-
-    def stop(self, grace: float = GRACE) -> None:
-        """Cancels what waits, asks what runs to stop, and ends what has not stopped after ``grace`` seconds."""
-        self._is_stopping = True
-        try:
-            self.shutdown(wait=False, cancel_futures=True)
-            self._engine.ask_to_stop()
-            self._thread.join(grace)
-        finally:  # also by a second Ctrl-C
-            self._engine.close()
+    def _close(self) -> None:
+        self._engine.close()
 
     def _serve(self) -> None:
-        """What the thread does: it hands calls to the engine and ends their futures as it hears of them."""
+        """Hands calls to the engine, and ends their futures as it hears of them."""
         held: set[Call] = set()
         is_open = True
         while is_open or (held and not (self._is_stopping and not self._nodes)):

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -21,7 +22,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
 SPAWN = multiprocessing.get_context("spawn")  # a fork of a process that has started threads may hang
 GRACE = 12.0
@@ -98,22 +99,19 @@ class Call:
     kwargs: dict[str, Any]
 
 
-class Processes(Workers):
-    """Calls in ``workers`` processes of this machine, one at a time in each.
+class Queued(Workers, ABC):
+    """Calls wait in a queue, from which threads of this process hand them on to whoever makes them.
 
-    A process that dies fails its call with `WorkerDied`, and is replaced. Leaving ``with`` by an exception, such as
-    Ctrl-C, cancels what waits and asks what runs to stop, by SIGTERM: a training run then writes a checkpoint. What has
-    not ended after `GRACE` seconds is killed, and so is everything by a second Ctrl-C. A terminal's Ctrl-C does not
-    reach the processes themselves. If this process is killed, they stop too.
+    Leaving ``with`` by an exception, such as Ctrl-C, cancels what waits and asks what runs to stop: a training run then
+    writes a checkpoint. What has not ended after `GRACE` seconds is killed, and so is everything by a second Ctrl-C.
     """
 
-    def __init__(self, workers: int):
-        self.size = workers
+    def __init__(self, size: int, *, threads: int):
+        """Starts the threads, so what `_serve` reads must be there before."""
+        self.size = size
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self._processes: set[BaseProcess] = set()
-        self._lock = threading.Lock()
         self._is_stopping = False
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
 
@@ -124,27 +122,67 @@ class Processes(Workers):
         return call.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the processes when all calls are done; with ``cancel_futures`` those not begun are cancelled."""
+        """Ends the workers when all calls are done; with ``cancel_futures`` those that wait here are cancelled."""
         if cancel_futures:
-            cancel_all(self._calls)
+            self._cancel()
         for _ in self._threads:
             self._calls.put(None)
         if wait:
             for thread in self._threads:
                 thread.join()
+            self._close()
 
     def stop(self, grace: float = GRACE) -> None:
         """Cancels what waits, asks what runs to stop, and ends what has not stopped after ``grace`` seconds."""
         self._is_stopping = True
         try:
             self.shutdown(wait=False, cancel_futures=True)
-            with self._lock:  # no process is started from here on
-                self._signal(BaseProcess.terminate)
+            self._ask_to_stop()
             deadline = time.monotonic() + grace
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
         finally:  # also by a second Ctrl-C
-            self._signal(BaseProcess.kill)
+            self._close()
+
+    def _cancel(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                call = self._calls.get_nowait()
+                if call is not None:
+                    call.future.cancel()
+
+    @abstractmethod
+    def _serve(self) -> None:
+        """What each thread does: it takes calls out of the queue until it finds None, and ends their futures."""
+
+    @abstractmethod
+    def _ask_to_stop(self) -> None:
+        """Asks every call that runs to stop; none is begun from here on."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Kills what still runs."""
+
+
+@final
+class Processes(Queued):
+    """Calls in ``workers`` processes of this machine, one at a time in each; they are asked to stop by SIGTERM.
+
+    A process that dies fails its call with `WorkerDied`, and is replaced. A terminal's Ctrl-C does not reach the
+    processes themselves. If this process is killed, they stop too.
+    """
+
+    def __init__(self, workers: int):
+        self._processes: set[BaseProcess] = set()
+        self._lock = threading.Lock()
+        super().__init__(workers, threads=workers)
+
+    def _ask_to_stop(self) -> None:
+        with self._lock:  # no process is started from here on
+            self._signal(BaseProcess.terminate)
+
+    def _close(self) -> None:
+        self._signal(BaseProcess.kill)
 
     def _signal(self, how: Callable[[BaseProcess], None]) -> None:
         for process in list(self._processes):
@@ -152,7 +190,7 @@ class Processes(Workers):
                 how(process)
 
     def _serve(self) -> None:
-        """What each thread does: it hands calls to a process of its own, one after the other."""
+        """Hands calls to a process of its own, one after the other."""
         worker: tuple[BaseProcess, Connection] | None = None
         while (call := self._calls.get()) is not None:
             if self._is_stopping:
@@ -190,15 +228,6 @@ class Processes(Workers):
         pipe.close()
         process.join()
         self._processes.discard(process)
-
-
-def cancel_all(calls: queue.SimpleQueue[Call | None]) -> None:
-    """Takes every call out of the queue, and cancels it."""
-    with suppress(queue.Empty):
-        while True:
-            call = calls.get_nowait()
-            if call is not None:
-                call.future.cancel()
 
 
 def settle(call: Call, answer: Any, problem: BaseException | None) -> None:
