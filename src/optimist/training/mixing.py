@@ -10,6 +10,7 @@ from torch import Tensor
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.scaling import ReturnScale
 from optimist.training.config import TrainConfig
+from optimist.training.runs.checkpoints import require_entries
 
 MEMORY = 10  # rollouts that the scale of the bonus remembers, and after which its unit is fixed
 LEAST_SHARE = 0.03  # of the mean of discounted sums: their deviation counts as this much at least
@@ -221,6 +222,7 @@ class Mixing:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken."""
+        require_entries(state, *self.state_dict())
         growing = {"first", "means", "with_gain"}
         require_same_layout({**state, "plain": {}}, {**self.state_dict(), "plain": {}}, growing=growing)
         self._plain.load_state_dict(state["plain"])

@@ -140,6 +140,26 @@ def test_a_checkpoint_of_an_older_version_is_refused(go_on, trained):
         go_on(folder)
 
 
+@pytest.mark.parametrize("go_on", [resume, partial(play_back, steps=1, seed=0)])
+def test_a_run_on_images_that_did_not_count_cells_yet_is_refused_as_of_an_older_version(go_on, trained):
+    folder = trained(env="Breakout-v5", bonus="count", total_steps=8, n_envs=2, steps=4)
+    step, state = checkpoints.newest(folder / "checkpoints")
+    del state["trainer"]["visits"]["cells"]
+    checkpoints.save(folder / "checkpoints", step, state)
+    with pytest.raises(ValueError, match="has no entry cells: another version of Optimist wrote it; train it anew"):
+        go_on(folder)
+
+
+@pytest.mark.parametrize(("part", "entry"), [("episodes", "cut"), ("mixing", "unit")])
+def test_so_is_a_part_that_lacks_an_entry(part, entry, trained):
+    folder = trained()
+    step, state = checkpoints.newest(folder / "checkpoints")
+    del state["trainer"][part][entry]
+    checkpoints.save(folder / "checkpoints", step, state)
+    with pytest.raises(ValueError, match=f"has no entry {entry}: another version of Optimist wrote it"):
+        resume(folder)
+
+
 def test_frames_are_the_newest_of_a_stack(trained):
     folder = trained(env="Breakout-v5", bonus="count", total_steps=8, n_envs=2, steps=4)
     seen = play_back(folder, steps=3, seed=0)

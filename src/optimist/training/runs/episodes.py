@@ -10,6 +10,7 @@ import torch
 
 from optimist.checks import require_count
 from optimist.ranks import Ranks
+from optimist.training.runs.checkpoints import require_entries
 
 NEVER = math.nan
 
@@ -104,6 +105,7 @@ class Episodes:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
+        require_entries(state, *self.state_dict())
         running = np.array(state["running"])
         if running.shape != self._running.shape:
             raise ValueError(

@@ -19,6 +19,7 @@ from optimist.bonuses.observations import (
 )
 from optimist.bonuses.transitions import Transitions
 from optimist.ranks import ALONE, Ranks
+from optimist.training.runs.checkpoints import require_entries
 from optimist.training.visits.unique_states import UniqueStates, fingerprints
 from optimist.training.visits.visit_map import PARTS, VisitMap
 
@@ -84,17 +85,18 @@ class Visits:
 
     def state_dict(self) -> dict[str, Any]:
         """The counts and the map."""
-        parts = {"states": self.states, "stacks": self.stacks, "map": self.map}
-        parts |= {} if self.cells is None else {"cells": self.cells}
-        return {name: part.state_dict() for name, part in parts.items()}
+        return {name: part.state_dict() for name, part in self._parts().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where ``state`` was taken."""
-        self.states.load_state_dict(state["states"])
-        self.stacks.load_state_dict(state["stacks"])
-        self.map.load_state_dict(state["map"])
-        if self.cells is not None:
-            self.cells.load_state_dict(state["cells"])
+        parts = self._parts()
+        require_entries(state, *parts)
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+
+    def _parts(self) -> dict[str, UniqueStates | VisitMap]:
+        parts = {"states": self.states, "stacks": self.stacks, "map": self.map}
+        return parts if self.cells is None else parts | {"cells": self.cells}
 
 
 def is_image(shape: ObservationShape) -> bool:
