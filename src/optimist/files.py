@@ -1,4 +1,7 @@
-"""The one atomic write (a file is complete or not there at all), and the one lock (a folder has one writer)."""
+"""The one atomic write (a file is complete or not there at all), and the one lock (a folder has one writer).
+
+Also folders that go again if nothing came of them.
+"""
 
 import errno
 import json
@@ -56,6 +59,19 @@ def write_text(path: str | Path, text: str) -> None:
 def partial_files(folder: Path, pattern: str) -> list[Path]:
     """What writers of files called ``pattern`` left in ``folder`` when they were killed."""
     return list(folder.glob(f".{pattern}{PARTIAL}"))
+
+
+@contextmanager
+def removed_if_empty(path: Path) -> Iterator[None]:
+    """If the block fails, ``path`` and the folders above it that were not there before go again, if they are empty."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        yield
+    except BaseException:
+        for folder in missing:  # the innermost first; one that is not empty stays, and so do those above it
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def require_replaceable(path: str | Path) -> Path:

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from optimist.files import removed_if_empty
 from optimist.reporting.tables import require_unused
 
 
@@ -40,16 +41,3 @@ def output_folder(path: Path, *, may_overwrite: bool) -> Iterator[Path]:
     with removed_if_empty(path):
         path.mkdir(parents=True, exist_ok=True)
         yield path
-
-
-@contextmanager
-def removed_if_empty(path: Path) -> Iterator[None]:
-    """If the block fails, ``path`` and the folders above it that were not there before go again, if they are empty."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        yield
-    except BaseException:
-        for folder in missing:  # the innermost first; the first that is not empty ends it
-            with suppress(OSError):
-                folder.rmdir()
-        raise

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from optimist.cli.outputs import removed_if_empty, require_new_folder
+from optimist.cli.outputs import require_new_folder
 from optimist.cli.running import run_to_end
 from optimist.files import only_leftovers
 from optimist.training.config import TrainConfig
@@ -69,6 +69,5 @@ def run_train(command: TrainCommand, screen: Console) -> int:
             return run_to_end(lambda _: runs.train(config, folder, ranks=ranks), folder, screen, ranks)
         if not (folder.is_dir() and only_leftovers(folder)):  # of a process that was killed before it wrote anything
             require_new_folder(folder, f"choose another with --out, or go on with  optimist resume {folder}")
-        with removed_if_empty(folder):
-            run = lambda show: runs.train(config, folder, callbacks=[show], ranks=ranks)  # noqa: E731
-            return run_to_end(run, folder, screen, ranks)
+        run = lambda show: runs.train(config, folder, callbacks=[show], ranks=ranks)  # noqa: E731
+        return run_to_end(run, folder, screen, ranks)

@@ -5,7 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from optimist.cli.outputs import output_folder, removed_if_empty, require_folder
+from optimist.cli.outputs import output_folder, require_folder
+from optimist.files import removed_if_empty
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path):

@@ -2,13 +2,13 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 from optimist.config import leaves
-from optimist.files import Token, locked
+from optimist.files import Token, locked, removed_if_empty
 from optimist.ranks import ALONE, Ranks
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Given, Trainer
@@ -70,7 +70,7 @@ def train(
         return Playing(trainer, _begin(trainer, folder), None, folder, callbacks).to_the_end()
     _require_no_run(folder)
     trainer = _new_trainer(config, given, ranks)
-    with _no_empty_folders(folder), locked(folder, token) as lock:
+    with removed_if_empty(folder), locked(folder, token) as lock:
         _require_no_run(folder)  # again: another process may have been faster
         with _nothing_left_if_refused(folder):
             log = _begin(trainer, folder)
@@ -148,19 +148,6 @@ def _require_no_run(folder: Path) -> None:
     found += [CHECKPOINTS] * any((folder / CHECKPOINTS).glob("*.safetensors"))
     if found:
         raise FileExistsError(f"there is a run in {folder} already ({found[0]}): resume it, or choose another folder")
-
-
-@contextmanager
-def _no_empty_folders(folder: Path) -> Iterator[None]:
-    """If the block fails, folders that it made go again where they are empty."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        yield
-    except Exception:
-        for path in made:  # the innermost first; the first that is not empty ends it
-            with suppress(OSError):
-                path.rmdir()
-        raise
 
 
 @contextmanager
