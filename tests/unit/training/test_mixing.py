@@ -252,5 +252,5 @@ def test_it_continues_exactly_from_its_state():
             one.extrinsic(goal(3.0), NEVER)
         assert torch.equal(mixing.weights(0.3, [0.7]), other.weights(0.3, [0.7]))
         assert mixing.entropy_weight() == other.entropy_weight()
-    with pytest.raises(ValueError, match="has no entry plain, sums, .*: another version"):
+    with pytest.raises(ValueError, match=r"has no entry plain, sums, .*: another version"):
         other.load_state_dict({})

@@ -19,6 +19,7 @@ from optimist.bonuses.observations import (
     parts_of,
     rows_of,
 )
+from optimist.checks import require_choice, require_positive_fields
 from optimist.ranks import ALONE, Ranks
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -45,27 +46,45 @@ class Code(Protocol):
         ...
 
 
-def make_code(
-    shape: ObservationShape,
-    name: CodeName,
-    *,
-    bits: int,
-    clip: float,
-    channels: Channels,
-    generator: torch.Generator,
-    ranks: Ranks = ALONE,
-) -> Code:
-    """The code called ``name``; "auto" is exact where all parts of an observation are discrete, else SimHash."""
+class CodeConfig(Protocol):
+    """The fields of a configuration that say which code is counted."""
+
+    @property
+    def code(self) -> CodeName:
+        """What is one state."""
+        ...
+
+    @property
+    def bits(self) -> int:
+        """k, the bits of a SimHash."""
+        ...
+
+    @property
+    def clip(self) -> float:
+        """Where whitened observations are clipped before SimHash."""
+        ...
+
+    @property
+    def channels(self) -> Channels:
+        """Channels of an image that are read."""
+        ...
+
+
+def make_code(shape: ObservationShape, config: CodeConfig, *, generator: torch.Generator, ranks: Ranks = ALONE) -> Code:
+    """The code of ``config``; "auto" is exact where all parts of an observation are discrete, else SimHash."""
+    channels = config.channels
     discrete = all(isinstance(part, Discrete) for part in parts_of(shape, channels=channels).values())
-    if name == "exact" or (name == "auto" and discrete):
+    if config.code == "exact" or (config.code == "auto" and discrete):
         return ExactHash(shape, channels=channels, generator=generator)
-    return SimHash(shape, channels=channels, bits=bits, clip=clip, generator=generator, ranks=ranks)
+    return SimHash(shape, channels=channels, bits=config.bits, clip=config.clip, generator=generator, ranks=ranks)
 
 
-def require_bits(bits: int) -> None:
-    """An error unless a key of so many bits fits into one 64-bit integer."""
-    if not 1 <= bits <= 64:
-        raise ValueError(f"bits must be 1 .. 64, got {bits}: a key is one 64-bit integer")
+def require_code(config: CodeConfig) -> None:
+    """An error unless there is a code of this name, and a key of so many bits fits into one 64-bit integer."""
+    require_choice("code", config.code, CodeName)
+    require_positive_fields(config, "clip")
+    if not 1 <= config.bits <= 64:
+        raise ValueError(f"bits must be 1 .. 64, got {config.bits}: a key is one 64-bit integer")
 
 
 class ExactHash:

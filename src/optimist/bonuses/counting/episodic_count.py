@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout, seeded_generator, unchanged_on_error
-from optimist.bonuses.counting.codes import CodeName, make_code, require_bits
+from optimist.bonuses.counting.codes import CodeName, make_code, require_code
 from optimist.bonuses.counting.hash_count import visits_so_far
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, read_on_cpu, require_environments
-from optimist.checks import require_choice, require_positive_fields
+from optimist.checks import require_choice
 from optimist.ranks import ALONE, Ranks
 
 Form = Literal["inverse-root", "first-visit"]
@@ -37,9 +37,7 @@ class EpisodicCountConfig:
 
     def __post_init__(self) -> None:
         require_choice("form", self.form, Form)
-        require_choice("code", self.code, CodeName)
-        require_positive_fields(self, "clip")
-        require_bits(self.bits)
+        require_code(self)
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,8 @@ class EpisodicCount(Bonus):
     ):
         self.ranks = ranks
         self.config = config or EpisodicCountConfig()
-        self._code = make_code(
-            observation_shape,
-            self.config.code,
-            bits=self.config.bits,
-            clip=self.config.clip,
-            channels=self.config.channels,
-            generator=seeded_generator(seed, "episodic count"),
-            ranks=ranks,
-        )
+        generator = seeded_generator(seed, "episodic count")
+        self._code = make_code(observation_shape, self.config, generator=generator, ranks=ranks)
         self._n_envs = 0  # N; set by the first update
         self._carried = nothing_visited()
 

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout, seeded_generator, unchanged_on_error
-from optimist.bonuses.counting.codes import CodeName, make_code, require_bits
+from optimist.bonuses.counting.codes import CodeName, make_code, require_code
 from optimist.bonuses.observations import Channels, ObservationShape
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu, shared_rows
-from optimist.checks import require_choice, require_positive_fields
 from optimist.ranks import ALONE, Ranks, SharedRows
 
 
@@ -30,9 +29,7 @@ class HashCountConfig:
     """Channels of an image that are read: of the newest frame, which a hash of states is usually taken of."""
 
     def __post_init__(self) -> None:
-        require_choice("code", self.code, CodeName)
-        require_positive_fields(self, "clip")
-        require_bits(self.bits)
+        require_code(self)
 
 
 class HashCount(Bonus):
@@ -58,15 +55,8 @@ class HashCount(Bonus):
     ):
         self.ranks = ranks
         self.config = config or HashCountConfig()
-        self._code = make_code(
-            observation_shape,
-            self.config.code,
-            bits=self.config.bits,
-            clip=self.config.clip,
-            channels=self.config.channels,
-            generator=seeded_generator(seed, "hash count"),
-            ranks=ranks,
-        )
+        generator = seeded_generator(seed, "hash count")
+        self._code = make_code(observation_shape, self.config, generator=generator, ranks=ranks)
         self._table = CountTable()
 
     @read_on_cpu
