@@ -168,6 +168,8 @@ def make_agent(
         layers = []
         if isinstance(trunk, AtariTrunk):  # RND's actor has a hidden layer of its own
             layers = [linear(trunk.width, trunk.width, generator=generator, gain=0.01), act()]
+        elif recurrent:  # what to do depends on what was seen and what is seen together
+            layers = [linear(trunk.width, trunk.width, generator=generator), act()]
         layers.append(linear(trunk.width, outputs, generator=generator, gain=0.01))
         policy = Policy(trunk, nn.Sequential(*layers), trunk.width)
     policy.normalizer = make_normalizer(shape) if normalize else None

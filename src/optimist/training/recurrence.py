@@ -1,5 +1,6 @@
 """Recurrent policies: a GRU, what it remembers beside each observation, and rollouts as sequences to learn from."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from optimist.bonuses.transitions import Transitions
 if TYPE_CHECKING:
     from optimist.training.agent import Agent
 
+LONGEST_MEMORY = 128
+"""Steps after which the slowest unit of a fresh `GRU` has forgotten to 1 / e: a rollout."""
 SEEN, HIDDEN = "seen", "hidden state"
 """The names of an observation that is no Dict, and of the hidden state, where a recurrent policy reads both."""
 
@@ -24,8 +27,12 @@ class GRU(nn.Module):
     The features that a policy acts by are h' itself. W and U are plain linear layers, each used once per state, so that
     ACB's gradient of a state is a product of what enters and leaves them, as in every other layer.
 
+    A fresh one remembers: its units forget over 2 to LONGEST_MEMORY steps, evenly on a logarithmic scale. With z = 1/2
+    everywhere, as zero biases have it, nothing of a sight would be left ten steps after it.
+
     Shapes: x (n, inputs), h (n, width) -> (n, width).
-    Paper: Cho et al. 2014, with the reset gate after U, as PyTorch's ``nn.GRU`` has it. Ours: the paper has no memory.
+    Paper: Cho et al. 2014, with the reset gate after U, as PyTorch's ``nn.GRU`` has it; Tallec and Ollivier 2018 for
+    the biases of z, spread as they spread them but for the logarithm. Ours: the paper has no memory.
     """
 
     def __init__(self, inputs: int, width: int, *, generator: torch.Generator):
@@ -33,6 +40,8 @@ class GRU(nn.Module):
         self.width = width
         self.inputs = linear(inputs, 3 * width, generator=generator, gain=1.0)
         self.recurrent = linear(width, 3 * width, generator=generator, gain=1.0)
+        with torch.no_grad():  # z = sigmoid(b) keeps e^-1 after about 1 + e^b steps
+            self.inputs.bias[width : 2 * width] = torch.linspace(0, math.log(LONGEST_MEMORY - 1), width)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
         """One step."""

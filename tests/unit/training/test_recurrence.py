@@ -1,5 +1,6 @@
 """Recurrent policies: step by step, as sequences and as separate episodes they are one; they remember, and go on."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,7 +20,15 @@ from optimist.training.distributions import Softmax
 from optimist.training.environments import GymnasiumVector
 from optimist.training.playback import play_back
 from optimist.training.ppo import Trainer
-from optimist.training.recurrence import GRU, HIDDEN, SEEN, episode_starts, sequences_of, with_hidden
+from optimist.training.recurrence import (
+    GRU,
+    HIDDEN,
+    LONGEST_MEMORY,
+    SEEN,
+    episode_starts,
+    sequences_of,
+    with_hidden,
+)
 from optimist.training.rollout import collect
 from optimist.training.runs import run as runs
 from optimist.training.runs.episodes import Episodes
@@ -112,6 +121,19 @@ def test_the_gru_is_pytorchs():
         theirs.bias_ih.copy_(gru.inputs.bias)
         theirs.bias_hh.copy_(gru.recurrent.bias)
     torch.testing.assert_close(gru(x, h), theirs(x, h))
+
+
+def test_a_fresh_gru_remembers_a_sight_for_as_long_as_a_rollout():
+    """Two sights, then nothing for 30 steps: with biases of 0, that is z = 1/2, less than 1e-5 would be left."""
+    gru = GRU(7, 64, generator=torch.Generator().manual_seed(0))
+    hidden = gru(torch.eye(7)[:2], torch.zeros(2, 64))
+    first = (hidden[0] - hidden[1])[-16:].norm()
+    for _ in range(30):
+        hidden = gru(torch.zeros(2, 7), hidden)
+    assert (hidden[0] - hidden[1])[-16:].norm() > 0.3 * first  # the slowest units
+    keep = torch.sigmoid(gru.inputs.bias[64:128])
+    assert keep[0] == 0.5  # and the fastest unit looks at what is there
+    assert keep[-1] ** LONGEST_MEMORY == pytest.approx(math.exp(-1), rel=0.02)
 
 
 def test_a_sequence_is_its_steps_one_after_the_other():

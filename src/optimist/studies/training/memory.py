@@ -41,16 +41,17 @@ CHANCE = 0.5
 def memory(steps: int) -> Task:
     """An object is seen at the start; at the end of a corridor the same one is right, the other ends the episode.
 
-    A learner is a policy here. Both have the defaults of MiniGrid and no bonus: random play meets the reward.
+    A learner is a policy here. Both have no bonus, since random play meets the reward, and the defaults of MiniGrid but
+    for more environments: the minibatches of a GRU are whole ones, and two of sixteen say little. Tuned on seed 0.
     """
     own = {GRU: {"bonus": "none", "recurrent": True}, PLAIN: {"bonus": "none"}}
-    fields = {"stop_at_success": AIM, "env_options": ("num_threads=1",)}
+    fields = {"stop_at_success": AIM, "env_options": ("num_threads=1",), "n_envs": 64, "steps": 64}
     return Task(MEMORY, "MiniGrid-MemoryS7-v0", steps, LEARNERS, fields, own)
 
 
 SCALES = {
     "smoke": smoke(memory(256)),
-    "laptop": TrainingSettings((memory(600_000),)),
+    "laptop": TrainingSettings((memory(1_000_000),)),
     "paper": TrainingSettings((memory(5_000_000),)),
 }
 
