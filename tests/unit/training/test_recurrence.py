@@ -131,7 +131,7 @@ def test_a_fresh_gru_remembers_a_sight_for_as_long_as_a_rollout():
     for _ in range(30):
         hidden = gru(torch.zeros(2, 7), hidden)
     assert (hidden[0] - hidden[1])[-16:].norm() > 0.3 * first  # the slowest units
-    keep = torch.sigmoid(gru.inputs.bias[64:128])
+    keep = torch.sigmoid(gru.inputs.bias.detach()[64:128])
     assert keep[0] == 0.5  # and the fastest unit looks at what is there
     assert keep[-1] ** LONGEST_MEMORY == pytest.approx(math.exp(-1), rel=0.02)
 
