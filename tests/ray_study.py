@@ -5,6 +5,7 @@ Called with a folder, in which it writes what it saw, as ``seen.json``.
 
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import replace
@@ -18,6 +19,7 @@ from optimist.studies.study import Session
 from optimist.studies.training.runs import Job, train_all
 from optimist.training.config import TrainConfig
 
+PAGE = Path(__file__).parents[1] / "docs/cluster.md"
 ROLLOUT = 64
 TINY = TrainConfig(
     env="DeepSea-4", bonus="count", total_steps=60 * ROLLOUT, n_envs=4, steps=ROLLOUT // 4, warm_up_steps=0,
@@ -30,7 +32,7 @@ NAMES = ("acb", "greedy")
 
 
 def main(folder: Path) -> None:
-    """Plays everything on Ray."""
+    """Plays everything on Ray, and what docs/cluster.md has in Python as it stands there."""
     from ray.cluster_utils import Cluster
 
     from optimist.studies.engines.ray_tasks import ray_cluster
@@ -73,6 +75,15 @@ def main(folder: Path) -> None:
     except KeyboardInterrupt:
         seen["stopped"] = time.monotonic() - start
     seen["owner"] = (folder / "stopped/runs/sea-count-seed-0/owner.json").exists()
+
+    os.environ["RAY_ADDRESS"] = nodes.address
+    os.chdir(folder)
+    namespace: dict = {"__name__": "docs"}
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S):
+        exec(code, namespace)
+    outcome = namespace["outcome"]
+    seen["documented"] = [row["learner"] for row in outcome.tables["runs"]]
+    seen["written"] = sorted(str(path.relative_to(folder)) for path in (folder / "runs/lake").glob("*.*"))
     nodes.shutdown()
     (folder / "seen.json").write_text(json.dumps(seen))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from optimist.studies.study import Session
+from optimist.studies.training.frozen_lake import LEARNERS
 from optimist.studies.training.runs import train_all
 from optimist.training.runs import checkpoints
 from ray_study import JOBS
@@ -78,6 +79,12 @@ def test_progress_shows_nodes_running_done_and_retried(seen):
 def test_answers_errors_deaths_and_bandit_trials_are_those_of_any_executor(seen):
     assert (seen["doubled"], seen["broken"], seen["death"]) == (8, "no 3", "WorkerDied")
     assert seen["compared"]
+
+
+def test_the_python_of_the_page_plays_a_study_on_the_cluster(seen):
+    assert seen["documented"] == 2 * list(LEARNERS)  # of two seeds
+    assert {"runs/lake/runs.csv", "runs/lake/verdicts.csv", "runs/lake/success.png"} <= set(seen["written"])
+    assert "runs/lake/failures.csv" not in seen["written"]
 
 
 def test_ctrl_c_lets_a_run_write_a_checkpoint_from_which_it_goes_on(ray_folder, seen, local):
