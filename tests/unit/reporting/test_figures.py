@@ -10,11 +10,11 @@ from matplotlib.text import Text
 
 from optimist.reporting.figures.bandits import draw_comparison, draw_policies
 from optimist.reporting.figures.comparisons import draw_choices
-from optimist.reporting.figures.labels import Label, label_ends, spread
-from optimist.reporting.figures.learning_curves import draw_learning_curves, wilson
+from optimist.reporting.figures.labels import MOST_TICKS, Label, label_ends, spread
+from optimist.reporting.figures.learning_curves import draw_learning_curves, draw_task, wilson
 from optimist.reporting.figures.maps import letters_of, window_of
 from optimist.reporting.play.moments import moments
-from optimist.reporting.style import told_by
+from optimist.reporting.style import looks_of, told_by
 
 
 def curve(task, learner, means, every=1000, seeds=5):
@@ -59,6 +59,32 @@ def test_the_caption_counts_the_seeds_and_tells_of_stops_scales_and_published_nu
     assert "mean over 3 seeds" in caption
     assert "logarithmic" not in caption
     assert "published" not in caption
+
+
+@pytest.mark.parametrize("last", [15, 22, 32, 90, 250])
+def test_the_steps_of_a_narrow_panel_do_not_overlap_and_every_end_is_in_view(last):
+    every = 10_000
+    once = [{"task": "a", "learner": "acb", "step": 3 * every, "seeds": 5, "mean": 1.0, "se": 0.0}]
+    late = curve("a", "none", [0.0] * (last - 2) + [0.5, 1.0], every)
+    looks = looks_of(["acb", "none"])
+    figure = Figure(figsize=(7.2, 2.5), layout="constrained", dpi=150)
+    for axes, is_log in zip(figure.subplots(1, 2), (True, False), strict=True):
+        draw_task(axes, once + late, looks, is_log=is_log)
+        figure.draw_without_rendering()
+        low, high = axes.get_xlim()
+        assert low < once[0]["step"] < high
+        texts = [text for text, x in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True) if low <= x <= high]
+        assert 2 <= len(texts) <= MOST_TICKS + 1
+        boxes = [text.get_window_extent() for text in texts]
+        assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes))
+        dot = axes.lines[-1]  # on top of the others
+        assert (dot.get_marker(), dot.get_xdata()[0], dot.get_color()) == ("o", 3 * every, looks["acb"].light)
+
+
+def test_a_dot_without_a_line_is_explained(tmp_path):
+    rows = curve("a", "acb", [math.nan, math.nan, 1.0]) + curve("a", "none", [0.0] * 4 + [0.1] * 4)
+    draw_learning_curves(rows, "success", [], tmp_path / "a.png", is_share=True)
+    assert "A dot without a line: the runs ended at their first value." in told_by(tmp_path / "a.png")[1]
 
 
 def test_an_interval_of_choices_never_leaves_what_was_measured(tmp_path, monkeypatch):

@@ -125,6 +125,16 @@ def test_a_curve_of_success_starts_when_a_hundred_episodes_have_ended():
     assert [row["mean"] for row in rows_of.curves([early], "unique_states")] == [10.0, 20.0]
 
 
+def test_a_run_that_ended_before_a_hundred_episodes_had_is_in_the_curve_at_its_end():
+    few = made_up("acb", 0, [1.0, 2.0], [1.0, 0.25], episodes=40.0)
+    longer = made_up("acb", 1, [1.0, 2.0, 3.0], [0.5, 0.75, 0.75])
+    none = made_up("acb", 2, [1.0, 2.0, 3.0], [math.nan] * 3, episodes=0.0)
+    assert [row["seeds"] for row in rows_of.curves([few], "success_rate")] == [0, 1]
+    rows = rows_of.curves([few, longer, none], "success_rate")
+    assert [(row["seeds"], row["mean"]) for row in rows] == [(1, 0.5), (2, 0.5), (2, 0.5)]
+    assert math.isnan(rows_of.solved_at(few.metrics, 0.2))  # it is shown, and does not count as solved
+
+
 def test_failed_runs_are_in_the_verdicts_and_a_study_without_any_run_is_an_error():
     failed = Failed(Job("t", "acb", TrainConfig()), "ValueError: no")
     (verdict,) = rows_of.judge_failures(rows_of.failures([failed]), finished=0)

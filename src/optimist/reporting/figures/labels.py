@@ -1,9 +1,10 @@
-"""Names beside what they name: labels at the right border of a panel that never lie on each other."""
+"""Names and numbers that never lie on each other: labels at the right border of a panel, ticks of its axes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from scipy.optimize import isotonic_regression
 
@@ -13,6 +14,33 @@ SIZE = 9.0
 """Points of a label's letters."""
 SPACING = 1.25
 """Lines of labels are this many letters' heights apart."""
+
+MOST_TICKS = 6
+"""Parts of an axis between ticks, and ticks of a logarithmic one, at most: panels stand two in a row."""
+DIVISIONS = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+"""Where a decade may have ticks, the finest first."""
+
+
+class FewLogTicks(ticker.Locator):
+    """Ticks of a logarithmic axis: the finest of `DIVISIONS` that has at most `MOST_TICKS` in view.
+
+    Matplotlib's own locator falls back to even steps where less than a decade is in view, and their labels overlap.
+    """
+
+    def __call__(self) -> np.ndarray:
+        """The ticks of the axis as it is now."""
+        return self.tick_values(*self.axis.get_view_interval())  # pyrefly: ignore
+
+    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+        """The ticks from ``vmin`` to ``vmax``, both above 0; of the coarsest division also more."""
+        decades = 10.0 ** np.arange(np.floor(np.log10(vmin)), np.ceil(np.log10(vmax)) + 1)
+        ticks = np.empty(0)
+        for division in DIVISIONS:
+            ticks = np.outer(decades, division).ravel()
+            ticks = ticks[(ticks >= vmin) & (ticks <= vmax)]
+            if len(ticks) <= MOST_TICKS:
+                break
+        return ticks
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from optimist.reporting.figures.labels import Label, label_ends
+from optimist.reporting.figures.labels import MOST_TICKS, FewLogTicks, Label, label_ends
 from optimist.reporting.style import BAND, PANELS, PUBLISHED, Look, looks_of, sheet
 from optimist.reporting.tables import Row, is_number
 from optimist.training.runs.metrics_log import read_metrics
@@ -61,12 +61,9 @@ def draw_learning_curves(
 
 
 def draw_task(axes: Axes, curves: Sequence[Row], looks: dict[str, Look], *, is_log: bool) -> None:
-    """The lines of one panel; a line that ends before the longest one has a dot at its end."""
-    longest = max(row["step"] for row in curves)
-    for learner in dict.fromkeys(row["learner"] for row in curves):
-        line = [row for row in curves if row["learner"] == learner and math.isfinite(row["mean"])]
-        if not line:
-            continue
+    """The lines of one panel, the first on top; a line that ends before the longest one has a dot at its end."""
+    longest, lines = max(row["step"] for row in curves), _lines(curves)
+    for learner, line in reversed(lines.items()):
         steps, mean = [row["step"] for row in line], np.array([row["mean"] for row in line])
         error = np.nan_to_num([row["se"] for row in line])  # a single seed has none
         look = looks[learner]
@@ -76,11 +73,13 @@ def draw_task(axes: Axes, curves: Sequence[Row], looks: dict[str, Look], *, is_l
             axes.plot(steps[-1], mean[-1], "o", color=look.light, markersize=5)
     if is_log:
         axes.set_xscale("log")
-        axes.set_xlim(left=max(1.0, _changes(curves)[0] / 2))
-        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        first = min([_changes(curves)[0], *(line[-1]["step"] for line in lines.values())])  # every end is in view
+        axes.set_xlim(left=max(1.0, first / 2))
+        axes.xaxis.set_major_locator(FewLogTicks())
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     else:
         axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_TICKS, steps=(1, 2, 5, 10)))
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
 
@@ -128,13 +127,21 @@ def _is_squeezed(curves: Sequence[Row]) -> bool:
     return _changes(curves)[-1] < SQUEEZED * max(row["step"] for row in curves)
 
 
+def _lines(curves: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each learner that has a value, in the order of ``curves``, without those that have none."""
+    lines: dict[str, list[Row]] = {}
+    for row in curves:
+        if math.isfinite(row["mean"]):
+            lines.setdefault(row["learner"], []).append(row)
+    return lines
+
+
 def _changes(curves: Sequence[Row]) -> list[float]:
     """The steps, in order, at which some curve differs visibly from its own start or end; the last step if none."""
     means = [row["mean"] for row in curves if math.isfinite(row["mean"])]
     seen = MOVED * (max(means) - min(means)) if means else 0.0
     steps: list[float] = []
-    for learner in dict.fromkeys(row["learner"] for row in curves):
-        line = [row for row in curves if row["learner"] == learner and math.isfinite(row["mean"])]
+    for line in _lines(curves).values():
         moving = [row["step"] for row in line if abs(row["mean"] - line[0]["mean"]) > seen]
         steps += [row["step"] for row in line if row["step"] in moving and abs(row["mean"] - line[-1]["mean"]) > seen]
         steps += moving[:1]
@@ -153,6 +160,8 @@ def _caption(curves: Sequence[Row], measure: str, published: Sequence[Row], *, i
     ]
     if any(step < 0.97 * longest[task] for (task, _), step in ends.items()):
         parts.append("A dot ends a line whose runs had all stopped, at success.")
+    if any(len(line) == 1 for task in longest for line in _lines([r for r in curves if r["task"] == task]).values()):
+        parts.append("A dot without a line: the runs ended at their first value.")
     if is_log:
         parts.append("Steps are on a logarithmic axis.")
     if published:

@@ -74,7 +74,8 @@ def figures(tables: Tables) -> Mapping[str, Draw]:
         sea_of = re.search(r"(?:DeepSea-|N = )(\d+)$", task)
         most = int(sea_of[1]) * (int(sea_of[1]) + 1) // 2 if sea_of else None
         name = "ablation" if not result else re.sub(r"\W+", "_", f"ablation_{task.lower()}")
-        words = (rows, "unique_states", f"unique states, {task}, reward-free")
+        measured = f"unique states, {task}" + ("" if "reward-free" in task else ", reward-free")
+        words = (rows, "unique_states", measured)
         result[name] = partial(draw_choices, *words, reference="acb", most=most)
     return result
 

@@ -103,6 +103,12 @@ def counted(metrics: Columns, column: str) -> NDArray[np.float64]:
     return np.where(metrics["episodes"] >= WINDOW, metrics[column], math.nan) if column == RATE else metrics[column]
 
 
+def curve(metrics: Columns, column: str) -> NDArray[np.float64]:
+    """A column as `counted`; its last value alone, whatever it was taken over, if none of them counts."""
+    values = counted(metrics, column)
+    return values if np.isfinite(values).any() else np.append(values[:-1], metrics[column][-1])
+
+
 def solved_at(metrics: Columns, aim: float) -> float:
     """The first step at which the success rate of the last 100 episodes was at least ``aim``; NaN if never."""
     reached = counted(metrics, RATE) >= aim
@@ -181,14 +187,15 @@ def bootstrap_generator() -> np.random.Generator:
 def curves(runs: Sequence[Played], column: str) -> list[Row]:
     """Mean, standard error and range of ``column`` over the seeds along the steps, at most `POINTS` per condition.
 
-    A run that ended early because it had succeeded keeps its last value; NaN while no run has one.
+    A run that ended early because it had succeeded keeps its last value; NaN while no run has one. A run that ended
+    before 100 episodes had has one value, that of its end.
     """
     result: list[Row] = []
     for pair in conditions([{"task": run.job.task, "learner": run.job.learner} for run in runs]):
         mine = [run for run in runs if (run.job.task, run.job.learner) == pair]
         longest = max((run.metrics["step"] for run in mine), key=lambda steps: steps[-1])
         grid = longest[np.unique(np.linspace(0, len(longest) - 1, POINTS).round().astype(int))]
-        table = np.stack([held(run.metrics["step"], counted(run.metrics, column), grid) for run in mine])
+        table = np.stack([held(run.metrics["step"], curve(run.metrics, column), grid) for run in mine])
         for step, values in zip(grid, table.T, strict=True):
             known = values[np.isfinite(values)]
             result.append(
