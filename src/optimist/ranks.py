@@ -188,6 +188,11 @@ def _place(environment: Mapping[str, str]) -> dict[str, int] | None:
     return None
 
 
+def is_launched(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether torchrun or srun started this process as a rank, be it the only one."""
+    return _place(environment) is not None
+
+
 def restarts(environment: Mapping[str, str] = os.environ) -> int:
     """How often torchrun, or Slurm after a preemption, has started this command again."""
     return max(int(environment.get(name, "0")) for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"))

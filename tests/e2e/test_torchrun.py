@@ -21,14 +21,15 @@ def environment(**more):
     return kept | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} | more
 
 
-def started(processes, *words, restarts=0):
+def started(processes, *words, restarts=0, **variables):
     """The command ``optimist`` with ``words``, by torchrun in so many processes; by Python alone with 0."""
     command = [sys.executable, "-m", "optimist", *words]
     if processes:
         launch = f"--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --max-restarts={restarts} --nnodes=1"
         torchrun = ["-m", "torch.distributed.run", *launch.split(), f"--nproc-per-node={processes}"]
         command = [sys.executable, *torchrun, "-m", "optimist", *words]
-    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    variables = environment(**variables)
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def done(processes, *words, **launched):
@@ -38,8 +39,8 @@ def done(processes, *words, **launched):
     return told
 
 
-def train(processes, folder, steps, **launched):
-    return done(processes, "train", *SETTINGS.split(), "--total-steps", str(steps), "--out", str(folder), **launched)
+def train(processes, folder, steps, *, settings=SETTINGS, **launched):
+    return done(processes, "train", *settings.split(), "--total-steps", str(steps), "--out", str(folder), **launched)
 
 
 def rows(folder):
@@ -96,16 +97,53 @@ def test_a_killed_rank_leaves_no_trace(victim, tmp_path):
     train(2, tmp_path / "whole", 2048)
     words = ("train", *SETTINGS.split(), "--total-steps", "2048", "--out", str(tmp_path / "run"))
     process = started(2, *words, restarts=3)
-    deadline = time.monotonic() + 300
-    while len(list((tmp_path / "run/checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    ranks = [child for child in children(process.pid) if environment_of(child).get("RANK") == str(victim)]
-    os.kill(ranks[0], signal.SIGKILL)
+    wait_for_checkpoints(tmp_path / "run", 2)
+    os.kill(ranks_of(process)[victim], signal.SIGKILL)
     told, _ = process.communicate(timeout=600)
     assert process.returncode == 0, told
     events = [len(list((tmp_path / name / "tensorboard").iterdir())) for name in ("whole", "run")]
     assert events == [1, 2], "the first process was started twice"
     assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("to_all", [False, True], ids=["torchrun alone", "torchrun and its processes, as Slurm"])
+def test_a_preempted_run_leaves_a_checkpoint_and_the_same_command_goes_on(to_all, tmp_path):
+    """SIGTERM, and then the command again, as a scheduler starts it: the result is as if nothing had happened."""
+    steps, rollout = 24_576, 1024
+    # Rollouts that take some tenths of a second: a process still plays one when torchrun repeats the signal.
+    settings = SETTINGS.replace("--steps 16", "--steps 128").replace("--epochs 2", "--epochs 16")
+    train(2, tmp_path / "whole", steps, settings=settings)
+    words = ("train", *settings.split(), "--total-steps", str(steps), "--out", str(tmp_path / "run"))
+    process = started(2, *words, restarts=3)
+    wait_for_checkpoints(tmp_path / "run", 2)
+    ranks = ranks_of(process)
+    for number in (*(ranks.values() if to_all else ()), process.pid):
+        os.kill(number, signal.SIGTERM)
+    told, _ = process.communicate(timeout=600)
+    assert process.returncode != 0, told
+    assert "SIGKILL" not in told, "torchrun had to kill a process that did not end"
+    stopped = len(rows(tmp_path / "run")) * rollout
+    assert stopped < steps, "the run was over before it was preempted"
+    assert f"stopped at step {stopped:,} of {steps:,}" in told
+    assert (tmp_path / f"run/checkpoints/step-{stopped:012}.safetensors").exists(), "written where it stopped"
+    again = started(2, *words, restarts=3, SLURM_RESTART_COUNT="1")
+    told, _ = again.communicate(timeout=600)
+    assert again.returncode == 0, told
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def wait_for_checkpoints(folder, count):
+    deadline = time.monotonic() + 300
+    while len(list((folder / "checkpoints").glob("step-*"))) < count:
+        assert time.monotonic() < deadline, "the run does not get on"
+        time.sleep(0.05)
+
+
+def ranks_of(process):
+    """The processes that torchrun has started, by their ranks."""
+    found = {environment_of(child).get("RANK"): child for child in children(process.pid)}
+    return {int(rank): child for rank, child in found.items() if rank is not None}
 
 
 def children(parent):

@@ -329,6 +329,16 @@ def test_the_first_signal_is_noted_and_a_second_ends_at_once(first, second):
     assert request.signal_number == first
 
 
+def test_of_a_launched_process_a_second_sigterm_does_no_harm_and_ctrl_c_ends_at_once():
+    """The scheduler sends SIGTERM to torchrun and to its processes, and torchrun sends it to them again."""
+    with stop_requests(launched=True) as request:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # would end this process if it were taken for a second request
+        assert request.signal_number == signal.SIGTERM
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_other_threads_leave_signals_alone():
     seen = []
 

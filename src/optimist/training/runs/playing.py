@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from optimist.files import Lock
+from optimist.ranks import is_launched
 from optimist.training.evaluation import COLUMNS, Evaluation
 from optimist.training.ppo import Trainer
 from optimist.training.runs import checkpoints
@@ -59,7 +60,8 @@ class Playing:
     def to_the_end(self, unwritten: Metrics = NONE) -> Outcome:
         """How the run ended: it is finished, or a callback stopped it. `Interrupted` if a signal did."""
         trainer, folder, log = self._trainer, self._folder, self._log or nullcontext()
-        with closing(trainer.environments), closing(self._evaluation), stop_requests() as self._request, log:
+        requests = stop_requests(launched=is_launched())
+        with closing(trainer.environments), closing(self._evaluation), requests as self._request, log:
             try:
                 if unwritten:
                     self._finish_rollout(trainer.step - trainer.config.rollout_steps, unwritten)

@@ -35,11 +35,13 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
+def stop_requests(*, launched: bool = False) -> Iterator[StopRequest]:
     """In this block the first Ctrl-C or SIGTERM is only noted; a second one ends at once. Only in the main thread.
 
     What was noted can still be read after the block, so a request in the last moments is not lost. SIGUSR2 is treated
     in the same way where somebody listens to it: submitit does, whose jobs are told of a preemption by it.
+    ``launched`` says that torchrun or srun started this process: it may then hear SIGTERM twice, from the scheduler and
+    from torchrun, which heard it too. The second one does nothing; who launched it kills it after some patience.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -57,7 +59,7 @@ def stop_requests() -> Iterator[StopRequest]:
         if number == warning:
             return
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if launched else signal.SIG_DFL)
 
     for number in before:
         signal.signal(number, note)
