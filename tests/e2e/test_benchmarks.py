@@ -63,3 +63,9 @@ def test_ranks(tmp_path):
 def test_sizing(tmp_path):
     assert "network and bonus on a GPU" in smoke("sizing.py", tmp_path)
     assert "computed: linear in d" in (tmp_path / "sizing.md").read_text()
+
+
+@pytest.mark.campaign
+def test_environments(tmp_path):
+    smoke("bench_environments.py", tmp_path, "--rollouts", "1")
+    assert "| 4 | 8 |" in (tmp_path / "environments.md").read_text()
