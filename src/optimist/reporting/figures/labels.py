@@ -1,5 +1,6 @@
 """Names and numbers that never lie on each other: labels at the right border of a panel, ticks of its axes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,20 +28,15 @@ class FewLogTicks(ticker.Locator):
     Matplotlib's own locator falls back to even steps where less than a decade is in view, and their labels overlap.
     """
 
-    def __call__(self) -> np.ndarray:
+    def __call__(self) -> list[float]:
         """The ticks of the axis as it is now."""
         return self.tick_values(*self.axis.get_view_interval())  # pyrefly: ignore
 
-    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
         """The ticks from ``vmin`` to ``vmax``, both above 0; of the coarsest division also more."""
-        decades = 10.0 ** np.arange(np.floor(np.log10(vmin)), np.ceil(np.log10(vmax)) + 1)
-        ticks = np.empty(0)
-        for division in DIVISIONS:
-            ticks = np.outer(decades, division).ravel()
-            ticks = ticks[(ticks >= vmin) & (ticks <= vmax)]
-            if len(ticks) <= MOST_TICKS:
-                break
-        return ticks
+        decades = [10.0**k for k in range(math.floor(math.log10(vmin)), math.ceil(math.log10(vmax)) + 1)]
+        divided = [[d * m for d in decades for m in division if vmin <= d * m <= vmax] for division in DIVISIONS]
+        return next((ticks for ticks in divided if len(ticks) <= MOST_TICKS), divided[-1])
 
 
 @dataclass(frozen=True)
