@@ -280,17 +280,18 @@ def test_hard_levels_are_judged_by_what_is_solved_and_by_whether_the_lifelong_pa
 
 
 def test_a_memory_is_judged_by_who_solves_the_task_and_by_how_often_it_succeeds():
-    task, never = memory.memory(100), (math.nan,) * 5
-    assert task.config(memory.GRU, 0).recurrent
-    assert not task.config(memory.PLAIN, 0).recurrent
-    rows = condition(
-        "MemoryS7", memory.GRU, solved_at=(1e5, 2e5, 1e5, 1e5, 3e5), success_rate=(0.95, 0.9, 1, 0.92, 0.9)
-    )
-    rows += condition("MemoryS7", memory.PLAIN, solved_at=never, success_rate=(0.5, 0.55, 0.45, 0.5, 0.52))
-    assert list(judgements(memory.judge({"runs": rows})).values()) == ["holds"] * 3
+    never, rows = (math.nan,) * 5, []
+    for name in memory.TASKS:
+        task = memory.memory(name, 100)
+        assert task.config(memory.GRU, 0).recurrent
+        assert not task.config(memory.PLAIN, 0).recurrent
+        solved = {"solved_at": (1e5, 2e5, 1e5, 1e5, 3e5), "success_rate": (0.95, 0.9, 1, 0.92, 0.9)}
+        rows += condition(name, memory.GRU, **solved)
+        rows += condition(name, memory.PLAIN, solved_at=never, success_rate=(0.5, 0.55, 0.45, 0.5, 0.52))
+    assert list(judgements(memory.judge({"runs": rows})).values()) == ["holds"] * 6
     swapped = {memory.GRU: memory.PLAIN, memory.PLAIN: memory.GRU}
     other = [row | {"learner": swapped[row["learner"]]} for row in rows]
-    assert list(judgements(memory.judge({"runs": other})).values()) == ["does not hold"] * 3
+    assert list(judgements(memory.judge({"runs": other})).values()) == ["does not hold"] * 6
 
 
 def test_the_learners_in_novelds_form_are_gains_at_the_first_visit():

@@ -181,6 +181,8 @@ def test_bad_options_are_refused_before_anything_starts():
         pool("CartPole-v1", color="blue")
     with pytest.raises(ValueError, match="noop_max must be at least 1"):
         pool("Breakout-v5", noop_max=0)
+    with pytest.raises(ValueError, match=r"agent_view_size must be 7 .* gymnasium:MiniGrid-MemoryS7-v0"):
+        pool("MiniGrid-MemoryS7-v0", agent_view_size=3)
     with pytest.raises(ValueError, match=r"got \['seed'\]"):
         pool("CartPole-v1", seed=3)
     with pytest.raises(RuntimeError, match="reset"):

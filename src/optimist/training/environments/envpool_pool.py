@@ -144,6 +144,11 @@ def _require_options(env_id: str, options: Mapping[str, Any], known: Mapping[str
         )
     if options.get("noop_max", 1) < 1:
         raise ValueError(f"noop_max must be at least 1 (EnvPool crashes below), got {options['noop_max']}")
+    if options.get("agent_view_size", 7) != 7:
+        raise ValueError(
+            f"agent_view_size must be 7 (EnvPool crashes with any other), got {options['agent_view_size']}: "
+            f"write gymnasium:{env_id}, which has it"
+        )
 
 
 @contextmanager
