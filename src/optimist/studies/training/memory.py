@@ -58,7 +58,7 @@ def memory(name: str, steps: int, changes: Mapping[str, object] = MANY) -> Task:
 
 SCALES = {
     "smoke": smoke(*(memory(name, 256, {}) for name in TASKS)),
-    "laptop": TrainingSettings((memory(FAR, 1_000_000),), seeds=(100, 101, 102)),  # NEAR: not learned in 1M, seed 0
+    "laptop": TrainingSettings((memory(FAR, 1_000_000),)),  # NEAR was not learned in a million steps on seed 0
     "paper": TrainingSettings(tuple(memory(name, 5_000_000) for name in TASKS)),
 }
 
