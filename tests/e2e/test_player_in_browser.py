@@ -1,5 +1,7 @@
 """The player in a real browser: it opens from disk, draws, scrubs, jumps and plays, wide and narrow, light and dark."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -38,6 +40,16 @@ def test_it_opens_from_disk_without_network_error_or_foreign_script(player):
         assert page.run("return document.querySelectorAll('#curve .shapelayer path').length") == 6  # ends
         assert page.requests() == []
         assert page.console_errors() == []
+
+
+def test_of_values_nothing_is_claimed_about_a_bonus(tmp_path):
+    game = replace(saw_game(episodes=2), shows="value")
+    path = tmp_path / "player.html"
+    write_player(game, pictures(Discrete(25), game), None, title="run", subtitle="bonus none", path=path, bonus="none")
+    with browser(path) as page:
+        page.wait_for(DRAWN)
+        assert "bonus" not in page.run("return document.body.innerText.replace('bonus none', '')")
+        assert page.run("return document.querySelector('.numbers dt').textContent") == "value"
 
 
 def test_scrubbing_moves_the_frame_the_numbers_and_the_mark(player):

@@ -11,7 +11,17 @@ from optimist.reporting.report.conditions import Condition, differing, learner_o
 from optimist.reporting.report.folders import Contents
 from optimist.reporting.report.markup import Content, Html, chart, code, element, folded, grouped_table, joined, table
 from optimist.reporting.report.measures import seconds_of
-from optimist.reporting.report.sections import ENDS, NOTHING, Section, by_task, duration, end_cells, number, runs_of
+from optimist.reporting.report.sections import (
+    ENDS,
+    NOTHING,
+    Section,
+    by_task,
+    counted,
+    duration,
+    end_cells,
+    number,
+    runs_of,
+)
 from optimist.training.presets import train_command
 
 ROWS = 40
@@ -108,7 +118,13 @@ def commands(contents: Contents, groups: Sequence[Condition]) -> Section:
     for task, members in by_task(groups).items():
         runs = [run for group in members for run in group.runs]
         stopped = [code(f"optimist resume {shlex.quote(str(run.folder))}") for run in runs if not run.is_finished]
-        parts.append(folded(f"{task}: {len(runs)} runs", *(code(train_command(run.config)) for run in runs), *stopped))
+        parts.append(
+            folded(
+                f"{task}: {counted(len(runs), 'run', 'runs')}",
+                *(code(train_command(run.config)) for run in runs),
+                *stopped,
+            )
+        )
     return Section("commands", "Repeat it", joined(parts))
 
 

@@ -137,7 +137,7 @@ def ends(groups: Sequence[Condition]) -> Section:
         for task, members in by_task(groups).items()
     }
     parts = [
-        element("p", "Unique states at the end: interquartile mean, 95 % interval, a dot a run.", class_="lead"),
+        element("p", "Unique states at the end: interquartile mean, 95 % interval, one dot per run.", class_="lead"),
         element("div", joined(drawn), class_="panels"),
         element("h3", "Final numbers"),
         grouped_table(["learner", "runs", *shown.values()], rows),
