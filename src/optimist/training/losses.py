@@ -1,16 +1,21 @@
-"""PPO's losses of a minibatch, and the units of the value heads."""
+"""PPO's losses of a minibatch, the update that descends them, and the units of the value heads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from optimist.bonuses.distinct import distinct_rows
+from optimist.bonuses.learned.trainer import minibatches
 from optimist.bonuses.observations import Observations, map_observations
+from optimist.ranks import sum_gradients
 from optimist.training.agent import Agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Distribution
-from optimist.training.recurrence import SequenceBatch
+from optimist.training.recurrence import SequenceBatch, Sequences
+from optimist.training.rollout import NotFinite
+from optimist.training.sharing import Share
 
 HEADS = ("extrinsic", "intrinsic")
 MEASURES = ("policy_loss", *(f"value_loss_{head}" for head in HEADS), "entropy", "kl", "clipped")
@@ -98,6 +103,64 @@ def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, clip: float) -> Ten
     """
     ratio = log_ratio.exp()
     return -torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
+
+
+@torch.enable_grad()
+def update_agent(
+    agent: Agent,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch | Sequences,
+    config: TrainConfig,
+    distribution: Distribution,
+    *,
+    heads: tuple[bool, bool],
+    entropy_weight: float,
+    generator: torch.Generator,
+    check: Callable[[], object] = lambda: None,
+    share: Share | None = None,
+) -> dict[str, float]:
+    """The mean `MEASURES` over the minibatches of a rollout, ``epochs`` passes of ``minibatches`` each, and how many
+    ``updates``, steps of Adam, there were: fewer where the policy is ``target_kl`` away from the one that played.
+
+    ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
+    ``check`` is called before every step of Adam. ``batch`` is this rank's ``share`` of the rollout: minibatches are
+    drawn from all of it, and a step descends the mean over the minibatch of all ranks.
+    """
+    share = share or Share(len(batch))
+    if share.total < config.minibatches:
+        raise ValueError(
+            f"a rollout had {share.total} valid steps (in the others an environment only reset), too few for "
+            f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
+        )
+    device = agent.values.weight.device
+    trained = torch.tensor(heads, dtype=torch.float32).to(device)
+    measured: list[Tensor] = []
+    updates = 0
+    epochs = 1 if config.untrained else config.epochs
+    for index in minibatches(share.total, epochs=epochs, count=config.minibatches, generator=generator):
+        check()
+        loss, weight = None, share.weight(index)
+        measures = torch.zeros(len(MEASURES), device=device)
+        if weight:  # else no step of this minibatch is this rank's: its gradient is 0
+            own, advantages = batch.rows(share.own(index), device), share.advantages(index)
+            loss, measures = ppo_loss(agent, own, config, distribution, trained, entropy_weight, advantages)
+        measured.append(measures * weight)
+        if config.untrained:
+            continue
+        if config.target_kl and share.ranks.sum(measured[-1])[MEASURES.index("kl")] > config.target_kl:
+            break
+        optimizer.zero_grad()
+        if loss is not None:
+            (loss * weight).backward()
+        sum_gradients(agent.parameters(), share.ranks)
+        if config.max_gradient_norm:
+            nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
+        optimizer.step()
+        updates += 1
+    sums = share.ranks.sum(sum(measured, start=torch.zeros(len(MEASURES), device=device)))
+    if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
+        raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
+    return dict(zip(MEASURES, (sums / len(measured)).cpu().tolist(), strict=True)) | {"updates": float(updates)}
 
 
 @torch.no_grad()

@@ -22,15 +22,15 @@ from optimist.bonuses.observations import flatten_time, map_observations, take
 from optimist.bonuses.protocol import Bonus, Transitions, require_bonus
 from optimist.bonuses.transitions import shared_rows
 from optimist.config import key_values
-from optimist.ranks import ALONE, Ranks, sum_gradients
+from optimist.ranks import ALONE, Ranks
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.agent import Agent, Factory, chosen_device, make_agent, require_precision
+from optimist.training.agent import Factory, chosen_device, make_agent, require_precision
 from optimist.training.config import Signal, TrainConfig
-from optimist.training.distributions import Distribution, distribution_of, feature_loss
+from optimist.training.distributions import distribution_of, feature_loss
 from optimist.training.environments.protocol import Arrays, Environments
-from optimist.training.losses import HEADS, MEASURES, Batch, explained_variance, ppo_loss, track_returns
+from optimist.training.losses import HEADS, Batch, explained_variance, track_returns, update_agent
 from optimist.training.mixing import Mixing
 from optimist.training.recurrence import Sequences, forgetful, sequences_of, shapes_with_hidden
 from optimist.training.rollout import NotFinite, Rollout, collect, random_play
@@ -38,7 +38,7 @@ from optimist.training.runs.episodes import Episodes, Steps
 from optimist.training.runs.recording import NotRepeated, Recorded
 from optimist.training.runs.timer import Timer
 from optimist.training.schedules import learning_rate, set_learning_rate
-from optimist.training.sharing import Share, share_of
+from optimist.training.sharing import share_of
 from optimist.training.threads import fitting_threads, usable_cores
 from optimist.training.trunks import plain_shape, random_observations
 from optimist.training.visits.visits import Visits
@@ -414,66 +414,3 @@ class Trainer:
 
     def _environment_seed(self) -> int:
         return stream_seed(self.config.seed, f"environments {self.step}")
-
-
-@torch.enable_grad()
-def update_agent(
-    agent: Agent,
-    optimizer: torch.optim.Optimizer,
-    batch: Batch | Sequences,
-    config: TrainConfig,
-    distribution: Distribution,
-    *,
-    heads: tuple[bool, bool],
-    entropy_weight: float,
-    generator: torch.Generator,
-    check: Callable[[], object] = lambda: None,
-    share: Share | None = None,
-) -> dict[str, float]:
-    """The mean `MEASURES` over the minibatches of a rollout, ``epochs`` passes of ``minibatches`` each, and how many
-    ``updates``, steps of Adam, there were: fewer where the policy is ``target_kl`` away from the one that played.
-
-    ``heads`` says which value heads are trained. An agent that stays ``untrained`` is only measured, in one pass.
-    ``check`` is called before every step of Adam. ``batch`` is this rank's ``share`` of the rollout: minibatches are
-    drawn from all of it, and a step descends the mean over the minibatch of all ranks.
-    """
-    share = share or Share(len(batch))
-    if share.total < config.minibatches:
-        raise ValueError(
-            f"a rollout had {share.total} valid steps (in the others an environment only reset), too few for "
-            f"{config.minibatches} minibatches: choose fewer minibatches, or more steps"
-        )
-    device = agent.values.weight.device
-    trained = torch.tensor(heads, dtype=torch.float32).to(device)
-    measured: list[Tensor] = []
-    updates = 0
-    for index in minibatches(share.total, config, generator=generator):
-        check()
-        loss, weight = None, share.weight(index)
-        measures = torch.zeros(len(MEASURES), device=device)
-        if weight:  # else no step of this minibatch is this rank's: its gradient is 0
-            own, advantages = batch.rows(share.own(index), device), share.advantages(index)
-            loss, measures = ppo_loss(agent, own, config, distribution, trained, entropy_weight, advantages)
-        measured.append(measures * weight)
-        if config.untrained:
-            continue
-        if config.target_kl and share.ranks.sum(measured[-1])[MEASURES.index("kl")] > config.target_kl:
-            break
-        optimizer.zero_grad()
-        if loss is not None:
-            (loss * weight).backward()
-        sum_gradients(agent.parameters(), share.ranks)
-        if config.max_gradient_norm:
-            nn.utils.clip_grad_norm_(agent.parameters(), config.max_gradient_norm)
-        optimizer.step()
-        updates += 1
-    sums = share.ranks.sum(sum(measured, start=torch.zeros(len(MEASURES), device=device)))
-    if not all(bool(part.isfinite().all()) for part in (sums, *agent.parameters())):
-        raise NotFinite("a loss of PPO, or a weight that it moved, is not finite")
-    return dict(zip(MEASURES, (sums / len(measured)).cpu().tolist(), strict=True)) | {"updates": float(updates)}
-
-
-def minibatches(size: int, config: TrainConfig, *, generator: torch.Generator) -> Iterator[Tensor]:
-    """The rows of every minibatch: each pass divides all ``size`` rows anew."""
-    for _ in range(1 if config.untrained else config.epochs):
-        yield from torch.randperm(size, generator=generator).tensor_split(config.minibatches)

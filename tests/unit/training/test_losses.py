@@ -10,8 +10,7 @@ from optimist.bonuses import Discrete
 from optimist.training.agent import make_agent
 from optimist.training.config import TrainConfig
 from optimist.training.distributions import Softmax
-from optimist.training.losses import Batch, clipped_surrogate, explained_variance, track_returns
-from optimist.training.ppo import update_agent
+from optimist.training.losses import Batch, clipped_surrogate, explained_variance, track_returns, update_agent
 from optimist.training.rollout import NotFinite
 
 CONFIG = TrainConfig(epochs=2, minibatches=3, entropy_weight=0.0, value_weight=0.5)
