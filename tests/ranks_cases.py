@@ -79,6 +79,8 @@ CASES: dict[str, dict[str, Any]] = {
     "exact-penultimate": acb("features=penultimate", "floor=all"),
     "exact-last-layer": acb("features=last-layer", "feature_loss=argmax"),
     "exact-observations": acb("features=observations", **POLE),
+    "streaming": acb("solver=streaming"),
+    "streaming-few": acb("solver=streaming", "rank=6"),  # more states than it has directions
     "proximal": acb("solver=proximal"),
     "proximal-narrowest": acb("solver=proximal", "averaging=narrowest"),
     "proximal-gradient": acb("features=gradient", "solver=proximal"),
