@@ -120,7 +120,7 @@ def test_the_bonus_in_bfloat16_follows_that_in_float32(variant):
     # What is learned is kept in single precision, and either bonus goes on from the other's state.
     kept = half.state_dict()
     single.load_state_dict(kept)
-    assert not [name for name, dtype in dtypes(kept) if dtype == HALF]
+    assert not [name for name, value in tensors(kept) if value.dtype == HALF]
     # With the same regressors, all that differs is the rounding of both factors of w x, independent ones of at most
     # u = 2^-8, with a variance of u^2 / 3: the error of a prediction has the deviation sqrt(2/3) u sqrt(sum w^2 x^2),
     # whose mean square over 64 members is within sqrt(1 + 5 sqrt(2 / 64)) = 1.4 of that, 5 sd. So 1.2 u bounds it.
@@ -133,12 +133,27 @@ def test_the_bonus_in_bfloat16_follows_that_in_float32(variant):
         assert apart.max() > 0
 
 
-def dtypes(state, prefix=""):
+@pytest.mark.parametrize("solver", ["exact", "streaming"])
+def test_the_solvers_of_covariances_learn_unrounded_and_are_read_rounded(solver):
+    """Rounded products would drown the weak directions of a covariance: only what `compute` multiplies is rounded."""
+    states, made = drawn(2, 90, 5), []
+    for precision in ("float32", "bfloat16"):
+        settings = {"solver": solver, "ensemble_size": 64, "sketch_size": 8, "precision": precision}
+        made.append(bonuses.ACB(network(), torch.zeros(1, 5), **settings))
+        made[-1].update(rollout(states[:60].view(6, 10, 5)))
+    single, half = (dict(tensors(bonus.state_dict())) for bonus in made)
+    assert all(torch.equal(value, half[name]) for name, value in single.items())
+    one, other = (bonus.compute(rollout(states[None])) for bonus in made)
+    assert not torch.equal(one, other)
+    torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
+
+
+def tensors(state, prefix=""):
     for key, value in state.items():
         if isinstance(value, dict):
-            yield from dtypes(value, f"{prefix}{key}/")
+            yield from tensors(value, f"{prefix}{key}/")
         elif isinstance(value, torch.Tensor):
-            yield f"{prefix}{key}", value.dtype
+            yield f"{prefix}{key}", value
 
 
 def test_a_bonus_in_bfloat16_reads_what_it_has_just_learned():

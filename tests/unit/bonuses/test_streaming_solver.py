@@ -83,6 +83,33 @@ def test_it_follows_the_exact_bonus_while_the_statistics_move(collinear, rank):
     assert 0.9 < never.median() < 1.7
 
 
+def long_stream(minibatches=2000, n=16, d=24, members=32):
+    """Minibatches of features in directions of 1 to 1e-3, their mean fifty deviations off, and noise, in float32.
+
+    Both mean and spread double on the way.
+    """
+    strengths, mixing, mean = torch.logspace(0, -3, d).double(), drawn(60, d, d), 50 * drawn(61, d)
+    sizes = torch.linspace(1, 2, minibatches).tolist()
+    rows = [(drawn(1000 + k, n, d) * strengths @ mixing + mean) * size for k, size in enumerate(sizes)]
+    return [(g.float(), drawn(9000 + k, n, members).float()) for k, g in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("rank", "oracle"),
+    [(24, ExactSolver), (16, StreamingSolver)],  # with fewer rows than directions: the same steps
+)
+def test_after_two_thousand_minibatches_single_precision_is_near_an_oracle_in_double(rank, oracle):
+    history, scales, first = long_stream(), [running(24), running(24)], first_weights(24, 32, 1.0)
+    single = StreamingSolver([block.float() for block in first], Streaming(rank=rank))
+    double = oracle(first, Exact() if oracle is ExactSolver else Streaming(rank=rank))
+    for g, y in history:
+        single.fit([(Dense(g), y)], scales[0])
+    double.fit([(Dense(g.double()), y.double()) for g, y in history], scales[1])
+    queries = torch.cat([history[0][0], history[-1][0], 3 * history[-1][0]])
+    apart = widths(single, scales[0], queries).double() / widths(double, scales[1], queries.double()) - 1
+    assert apart.abs().max() < 0.01
+
+
 @pytest.mark.parametrize("scale", [Unscaled, lambda: running(12)])
 def test_minibatches_of_equal_states_are_learned_as_their_sum(scale):
     once, members = drawn(3, 4, 12), 16

@@ -43,7 +43,7 @@ class Exact:
 class Auto:
     """`Exact` up to 4,096 dimensions, which sketches have, `Streaming` up to 262,144, and then `Proximal`.
 
-    The last one, with ``averaging="narrowest"``, has no rows to remember: at a million dimensions they would cost three
+    The last one, with ``averaging="narrowest"``, has no rows to remember: at a million dimensions they would cost five
     times what the ensemble does.
     """
 
@@ -62,12 +62,13 @@ class Streaming:
     """Recursive least squares that remembers ``rank`` directions: a stream in O((M + rank) d) per state, no matrix.
 
     States that differ in no more than ``rank`` directions are learned exactly, and so, nearly, are collinear features,
-    whose other directions are weak. Evidence: docs/experiment_log.md, session 10.
+    whose other directions are weak. It learns unrounded whatever `ACBConfig.precision` says: rounded products would
+    drown the weak directions. Evidence: docs/experiment_log.md, sessions 10 and 11.
     """
 
     ridge: float = 1.0
     """lambda of the exact bonus: the precision of the prior N(0, 1 / ridge) in standardized coordinates."""
-    rank: int = 384
+    rank: int = 640
     """The directions in which the covariance is kept: rank x d numbers beside the M x d of the regressors."""
 
     prior: ClassVar[Prior] = "gaussian"
@@ -204,8 +205,9 @@ class ACBConfig:
     dimensions."""
     precision: Precision = "float32"
     """What regressors and features are rounded to where they are multiplied: float32, the network's own dtype, or
-    bfloat16, in a third of the time on processors that have it. What is learned is kept unrounded. A rounded bonus
-    tells states apart down to about a five hundredth of what it would be for an unseen state."""
+    bfloat16, in a third of the time on processors that have it. What is learned is kept unrounded, and the exact and
+    the streaming solver learn unrounded too: with them only the bonus is read in bfloat16. A rounded bonus tells states
+    apart down to about a five hundredth of what it would be for an unseen state."""
     targets: Targets = "per-rollout"
     """Noise drawn once per rollout and tied to its state through all epochs, or fresh in every minibatch."""
     minibatches: int = 0

@@ -7,14 +7,15 @@ import torch
 from torch import Tensor
 
 from optimist.bonuses.acb.config import Streaming
-from optimist.bonuses.acb.moments import centered_rows
+from optimist.bonuses.acb.moments import centered_rows, strips
 from optimist.bonuses.acb.solvers.averaging import Minibatches, require_finite_predictions
 from optimist.bonuses.acb.standardize import Coordinates, FeatureScale
 from optimist.bonuses.checkpointing import require_same_layout, unchanged_on_error
 from optimist.bonuses.features.batch import FeatureBatch
 from optimist.bonuses.scaling import device_with_double, in_double, merge_moments
 
-SMALLEST = 1e-6  # of the largest eigenvalue: what the rows hold below it is rounding
+SMALLEST = 1e-10  # of the largest eigenvalue: what rows of single precision hold below it is rounding
+COLUMNS = 4096  # of the rows that are converted to float64 at a time
 
 
 class StreamingSolver:
@@ -28,10 +29,15 @@ class StreamingSolver:
     this estimator, never too small for it. States that fit into ``rank`` directions are learned exactly.
 
     Minibatches enter as `NoiseMoments` does: rows about their own mean, and one row for the shift between the mean of
-    the minibatch and that of the past. In the coordinates of today B and w are carried over: B exactly, w so that its
-    values at the rows of B stay, and by `Coordinates.carried` elsewhere.
+    the minibatch and that of the past. When D, the scale of the coordinates, moves by the factors R, B becomes B R, and
+    the regressors solve ``(ridge + R B' B R) w = ridge (w_0 + R (w_before - w_0)) + R B' B w_before``. Where B holds
+    all, the right side is ``ridge w_0 + R X' y``, as in `ExactSolver`: ``X' y`` is what ``(ridge + B' B) w_before`` has
+    beside ``ridge w_0``. For that the first weights are kept.
 
-    Memory: (M + rank) d, and as much again while a minibatch, which is written out, is learned.
+    All that a minibatch needs are the products of B and its rows with each other, which are summed in float64, and with
+    the regressors: weak directions are told apart beside strong ones, however long the stream.
+
+    Memory: (2 M + rank) d, and as much again while a minibatch, which is written out, is learned.
 
     Deviation: ours, not the paper's.
     """
@@ -40,6 +46,7 @@ class StreamingSolver:
         self._ridge = config.ridge
         self._shapes = [block.shape[1:] for block in initial]
         self._weights = torch.cat([block.flatten(1) for block in initial], 1)
+        self._initial = self._weights.clone()
         members, dimensions = self._weights.shape
         self._rows = self._weights.new_zeros(min(config.rank, dimensions), dimensions)
         self._target_mean = torch.zeros(members, dtype=torch.float64)
@@ -59,22 +66,9 @@ class StreamingSolver:
                 before = scale.today()
                 scale.observe(features)
                 today = scale.today()
-                self._carry(before, today)
                 rows, noise = self._centered(features, targets, scale, before, today)
-                losses.append(self._step(rows, noise))
+                losses.append(self._step(rows, noise, before, today))
         return sum(losses) / max(len(losses), 1)
-
-    def _carry(self, before: Coordinates | None, today: Coordinates | None) -> None:
-        """Take rows and regressors over into the coordinates of today."""
-        if before is None or today is None:
-            return
-        old, new = (self._flat(part.inverse_scale) for part in (before, today))
-        values = self._rows @ self._weights.T
-        self._weights *= self._flat(today.carried(before, self._ridge))
-        self._rows *= new / old
-        eigenvalues, vectors = self._spectrum()
-        change = vectors.T @ (values - self._rows @ self._weights.T)
-        self._weights += (vectors @ (change / (self._ridge + eigenvalues).unsqueeze(1))).T @ self._rows
 
     def _centered(
         self,
@@ -99,46 +93,53 @@ class StreamingSolver:
         g, y = torch.vstack([g, weight**0.5 * shift]), torch.vstack([y, weight**0.5 * y_shift])
         return self._like_weights(g) * self._flat(today.inverse_scale), self._like_weights(y)
 
-    def _step(self, g: Tensor, y: Tensor) -> float:
-        """The mean squared error at rows g (u, d) of the targets y (u, m), which are then learned."""
-        predicted = require_finite_predictions(g @ self._weights.T)
-        eigenvalues, vectors = self._spectrum()
-        basis = (vectors / eigenvalues.sqrt()).T @ self._rows  # V, orthonormal rows
-        known = g @ basis.T
-        rest = g - known @ basis  # c
-        precision = self._ridge + eigenvalues
-        kernel = in_double(rest @ rest.T) / self._ridge
-        spread = in_double((rest @ self._weights.T).square().mean(1))
-        share = (spread / kernel.diagonal().clamp_min(torch.finfo(torch.float64).tiny)).clamp_max(1)
-        is_full = len(eigenvalues) == len(self._rows)
-        if not is_full:  # nothing was left out of B: in the other directions there is the prior alone
-            share = torch.ones_like(share)
-        wide = in_double(known)
-        system = (wide / in_double(precision)) @ wide.T + kernel * share
-        system.diagonal().add_(1)
-        solved = torch.linalg.solve(system, in_double(y - predicted))
-        outside = self._like_weights(solved * (share / self._ridge).unsqueeze(1))
-        self._weights += ((known / precision).T @ self._like_weights(solved)).T @ basis + outside.T @ rest
-        self._remember(g, is_full=is_full)
-        return (predicted - y).square().mean().item()
+    def _step(self, g: Tensor, y: Tensor, before: Coordinates | None, today: Coordinates | None) -> float:
+        """The mean squared error at rows g (u, d) of the targets y (u, m), which are then learned.
 
-    def _spectrum(self) -> tuple[Tensor, Tensor]:
-        """The eigenvalues (k,) and vectors (r, k) of ``B B'``, but for those that are rounding."""
-        eigenvalues, vectors = torch.linalg.eigh(in_double(self._rows @ self._rows.T))
-        kept = eigenvalues > SMALLEST * eigenvalues[-1].clamp_min(torch.finfo(torch.float64).tiny)
-        return self._like_weights(eigenvalues[kept]), self._like_weights(vectors[:, kept])
-
-    def _remember(self, g: Tensor, *, is_full: bool) -> None:
-        """Make B the strongest directions of itself and of the rows g, as rows with ``B' B`` at most their products.
-
-        Once B is full, by a step of subspace iteration that starts at B, which has the strongest of before: a tenth of
-        the time of all eigenvectors.
+        Letters: V = ``root' B`` are the directions of B, orthonormal; ``known`` and ``rest`` are the parts of g in them
+        and outside, of which only products are needed.
         """
         r = len(self._rows)
+        values = self._rescaled(before, today)
         stacked = torch.cat([self._rows, g])
-        gram = in_double(stacked @ stacked.T)
-        chosen = torch.linalg.qr(gram @ gram[:, :r]).Q if is_full else torch.linalg.eigh(gram).eigenvectors[:, -r:]
-        self._rows = self._like_weights(chosen.T) @ stacked
+        gram = gram_of(stacked)
+        eigenvalues, vectors = spectrum(gram[:r, :r])
+        precision, root = self._ridge + eigenvalues, vectors / eigenvalues.sqrt()
+        predicted = in_double(require_finite_predictions(stacked @ self._weights.T))
+        coefficients = torch.zeros_like(predicted)  # of the rows of B and of g in the change of the regressors
+        if values is not None:  # solve anew in the coordinates of today
+            coefficients[:r] = vectors @ ((vectors.T @ (values - predicted[:r])) / precision.unsqueeze(1))
+            predicted += gram[:, :r] @ coefficients[:r]
+        known = gram[r:, :r] @ root
+        kernel = (gram[r:, r:] - known @ known.T) / self._ridge
+        is_full = len(eigenvalues) == r
+        share = torch.ones_like(kernel.diagonal())
+        if is_full:  # something may be left out of B: else there is the prior alone in the other directions
+            spread = (predicted[r:] - known @ (root.T @ predicted[:r])).square().mean(1)
+            share = (spread / kernel.diagonal().clamp_min(torch.finfo(torch.float64).tiny)).clamp(0, 1)
+        system = (known / precision) @ known.T + kernel * share
+        system.diagonal().add_(1)
+        error = in_double(y) - predicted[r:]
+        solved = torch.linalg.solve(system, error)
+        outside = solved * (share / self._ridge).unsqueeze(1)
+        coefficients[:r] += root @ ((known / precision).T @ solved - known.T @ outside)
+        coefficients[r:] = outside
+        self._weights += self._like_weights(coefficients).T @ stacked
+        self._rows = self._like_weights(strongest(gram, r, is_full=is_full)).T @ stacked
+        return error.square().mean().item()
+
+    def _rescaled(self, before: Coordinates | None, today: Coordinates | None) -> Tensor | None:
+        """Multiply rows and what was learned by the factors R of the scales: the values ``B w`` before, if these move.
+
+        Shapes: -> (r, m).
+        """
+        if before is None or today is None:
+            return None
+        values = in_double(self._rows @ self._weights.T)
+        ratio = self._flat(today.inverse_scale) / self._flat(before.inverse_scale)
+        self._weights = torch.lerp(self._initial, self._weights, ratio)  # w_0 + R (w - w_0)
+        self._rows = self._rows * ratio
+        return values
 
     def _flat(self, blocks: Sequence[Tensor]) -> Tensor:
         return self._like_weights(torch.cat([block.flatten() for block in blocks]))
@@ -148,8 +149,9 @@ class StreamingSolver:
         return values.to(self._weights.dtype).to(self._weights.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Regressors, the remembered rows, the count of states and the mean of their noise."""
+        """Regressors, first and last, the remembered rows, the count of states and the mean of their noise."""
         return {
+            "initial": self._initial.clone(),
             "weights": self._weights.clone(),
             "rows": self._rows.clone(),
             "target_mean": self._target_mean.clone(),
@@ -159,5 +161,31 @@ class StreamingSolver:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where ``state`` was taken."""
         state = require_same_layout(state, self.state_dict())
-        self._weights, self._rows = state["weights"].clone(), state["rows"].clone()
+        self._initial, self._weights = state["initial"].clone(), state["weights"].clone()
+        self._rows = state["rows"].clone()
         self._target_mean, self._count = state["target_mean"].clone(), state["count"]
+
+
+def gram_of(rows: Tensor) -> Tensor:
+    """``rows rows'``, summed in float64, on the device of the rows if it has that. Shapes: (s, d) -> (s, s)."""
+    gram = in_double(rows.new_zeros(len(rows), len(rows)))
+    for part in map(in_double, rows.split(COLUMNS, 1)):
+        for start, some in strips(len(rows)):
+            gram[start:, some].addmm_(part[start:], part[some].T)
+    return gram.tril() + gram.tril(-1).T
+
+
+def spectrum(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """The eigenvalues (k,) and vectors (r, k) of a matrix (r, r), but for those that are rounding."""
+    eigenvalues, vectors = torch.linalg.eigh(gram)
+    kept = eigenvalues > SMALLEST * eigenvalues[-1].clamp_min(torch.finfo(torch.float64).tiny)
+    return eigenvalues[kept], vectors[:, kept]
+
+
+def strongest(gram: Tensor, r: int, *, is_full: bool) -> Tensor:
+    """Orthonormal combinations, (s, r), of rows with these products (s, s) that have most of their energy.
+
+    Once the first r rows are full, by a step of subspace iteration that starts at them, which have the strongest of
+    before: a tenth of the time of all eigenvectors.
+    """
+    return torch.linalg.qr(gram @ gram[:, :r]).Q if is_full else torch.linalg.eigh(gram).eigenvectors[:, -r:]
