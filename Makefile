@@ -56,9 +56,10 @@ docs: $(READY)          ## the documentation site, into site/
 bench: $(READY)         ## ratios measured side by side on this machine
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
-campaign: $(READY)      ## tests that take too long for make test, and 200 kills of real runs, into results/campaign/
+campaign: $(READY)      ## tests that take too long for make test, 200 kills of real runs, and the soak of ACB, into results/
 	$(BIN)/pytest -n 2 --dist worksteal -m campaign
 	$(BIN)/python benchmarks/fault_campaign.py --kills 200
+	$(BIN)/python benchmarks/soak.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

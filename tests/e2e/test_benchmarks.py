@@ -1,5 +1,6 @@
-"""The benchmark scripts run: a smoke run of each, whose numbers nobody looks at."""
+"""The benchmark scripts run: a smoke run of each. Nobody looks at its numbers, but for the soak, which checks them."""
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,13 @@ def test_sizing(tmp_path):
 def test_environments(tmp_path):
     smoke("bench_environments.py", tmp_path, "--rollouts", "1")
     assert "| 4 | 8 |" in (tmp_path / "environments.md").read_text()
+
+
+def test_soak(tmp_path):
+    """ACB on tens of thousands of states: finite, exact, falling as 1 / sqrt(n + 1), going on from a saved state."""
+    assert "The soak of ACB" in smoke("soak.py", tmp_path)
+    with (tmp_path / "soak.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 3 * 2  # solvers, numbers of different states, skewed or not
+    assert {row["faults"] for row in rows} == {"none"}
+    assert {row["identical"] for row in rows} == {"yes"}
