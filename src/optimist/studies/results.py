@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +133,30 @@ def drops(tables: Tables) -> Shown:
 def fidelity(tables: Tables) -> Shown:
     """Rank correlation with the exact bonus of each variant's own ridge, at the last checkpoint, over replicates."""
     last = max(row["states"] for row in tables["fidelity"])
-    groups: dict[tuple[str, str, str], dict[str, list[Row]]] = {}
+    groups: dict[tuple[str, str, str, str], dict[str, list[Row]]] = {}
     for row in tables["fidelity"]:
         if row["states"] == last and row["reference"] == "own":
-            place = (row["environment"], row["features"], row["variant"])
+            place = (row["environment"], row.get("policy", "random"), row["features"], row["variant"])
             groups.setdefault(place, {}).setdefault(row["aggregate"], []).append(row)
-    head = ("environment", "features", "variant", "rms", "its ceiling", "max", "its ceiling")
+    head = ("environment", "policy", "features", "variant", "rms", "its ceiling", "max", "its ceiling")
     return head, [
         (
             *place,
             *(f"{mean_of(rows[kind], name):.3f}" for kind in ("rms", "max") for name in ("correlation", "ceiling")),
         )
+        for place, rows in groups.items()
+    ]
+
+
+def frontier(tables: Tables) -> Shown:
+    """Rank correlation with the exact bonus on moving frontiers, and scales of often, rarely and never seen states."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in tables.get("frontier", ()):
+        groups.setdefault((row["environment"], row["policy"], row["variant"]), []).append(row)
+    measured = ("correlation", "often", "rarely", "never")
+    head = ("environment", "policy", "variant", "rank correlation", "scale, often", "scale, rarely", "scale, never")
+    return head, [
+        (*place, f"{mean_of(rows, measured[0]):.3f}", *(f"{mean_of(rows, name):.2f}" for name in measured[1:]))
         for place, rows in groups.items()
     ]
 
@@ -188,6 +201,10 @@ TRAINING |= {"ratio": "times the first of its task"}
 CAMPAIGN = {"environment": "environment", "bonus": "bonus", "SIGKILL": "SIGKILL", "SIGTERM": "SIGTERM"}
 CAMPAIGN |= {"SIGINT": "SIGINT", "damaged": "files damaged", "crowded": "two processes", "no room": "no room"}
 CAMPAIGN |= {"full disk": "full disk", "compared": "ends compared", "identical": "identical"}
+SOAK = {"solver": "solver", "distinct": "different states", "visits": "visits", "states": "states", "finite": "finite"}
+SOAK |= {"least eigenvalue": "least eigenvalue", "ratio, least": "over the exact bonus, least"}
+SOAK |= {"ratio, median": "median", "ratio, largest": "largest", "law": "times 1 / sqrt(n + 1)"}
+SOAK |= {"identical": "goes on exactly", "CPU minutes": "CPU minutes"}
 ADAPTERS = {"host": "host", "case": "case", "ratio": "seconds with the bonus over seconds without"}
 
 QUESTIONS = (
@@ -285,7 +302,15 @@ QUESTIONS = (
     ),
     Question(
         "How closely does ACB follow the exact bonus?",
-        (Exhibit("fidelity", fidelity, (("fidelity_own_ridge", "rank correlation of every solver"),)),),
+        (
+            Exhibit(
+                "fidelity",
+                fidelity,
+                (("fidelity_own_ridge", "rank correlation of every solver"),),
+                claims="^(?!.*moving frontier)",
+            ),
+            Exhibit("fidelity", frontier, title="fidelity on moving frontiers", claims="moving frontier"),
+        ),
     ),
     Question(
         "How fast is it?",
@@ -306,6 +331,7 @@ QUESTIONS = (
             Exhibit("benchmarks", columns("adapters", ADAPTERS), script="adapters"),
         ),
     ),
+    Question("Does the bonus hold for two million states?", (Exhibit("soak", columns("soak", SOAK)),)),
     Question("What does a run survive?", (Exhibit("campaign", columns("campaign", CAMPAIGN)),)),
 )
 
@@ -423,7 +449,7 @@ def exhibited(folder: Path, exhibit: Exhibit) -> Iterator[str]:
     if not place.is_dir():
         return
     tables = read_tables(place)
-    if exhibit.script and not exhibit.show(tables)[1]:
+    if (exhibit.script or exhibit.title) and not exhibit.show(tables)[1]:
         return
     yield f"### {exhibit.title or exhibit.script or exhibit.folder}"
     yield ""
@@ -470,9 +496,8 @@ def is_of_a_former_default(study: StudyFolder) -> bool:
     """Whether the rows and verdicts of a study that are called DEFAULT are of another preset than today's."""
     if "variants" not in study.settings:
         return False
-    from optimist.bonuses.acb.config import DEFAULT
-
-    return study.settings.get("default") != json.loads(json.dumps(asdict(DEFAULT)))
+    today = getattr(find_study(study.name).scales["laptop"], "default", None)
+    return study.settings.get("default") != json.loads(json.dumps(today))
 
 
 def study_folders(folder: Path) -> list[Path]:

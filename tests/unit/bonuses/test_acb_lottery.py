@@ -91,9 +91,9 @@ def test_the_trunk_has_a_like_share_of_the_energy_whatever_the_seed():
 
 @pytest.mark.campaign
 def test_the_trunk_of_the_atari_network_has_a_like_share_over_forty_seeds():
-    measurement = pytest.importorskip("optimist.studies.fidelity.measurement")
+    policies = pytest.importorskip("optimist.studies.fidelity.policies")
     agents = pytest.importorskip("optimist.training.agent")
-    states, _ = measurement.random_play("Breakout-v5", steps=32, parallel=8, seed=0)
+    states, _ = policies.random_play("Breakout-v5", steps=32, parallel=8, seed=0)
     states = states.flatten(0, 1)
     shares = []
     for seed in range(40):

@@ -18,10 +18,12 @@ from optimist.studies.fidelity.fidelity import (
 )
 from optimist.studies.fidelity.frontier import Frontier, FrontierFit, Walk, walked
 from optimist.studies.fidelity.measurement import Fit, Ground, Reference, Stream
+from optimist.studies.fidelity.policies import trained_policy
 from oracles import elliptical_bonuses, standardize
 
 TINY = dataclasses.replace(
     SMOKE,
+    policies=("random",),
     features=(("last-layer", 0),),
     variants=SMOKE.variants[1:2],
     ground=dataclasses.replace(SMOKE.ground, checkpoints=(1,), rollout=16),
@@ -38,8 +40,8 @@ def smoke_rows():
 
 
 def test_the_smoke_study_gives_every_row(smoke_rows):
-    sizes = (SMOKE.environments, SMOKE.features, SMOKE.variants, SMOKE.ensemble_sizes, SMOKE.ground.checkpoints)
-    expected = 2 * 2 * SMOKE.replicates  # aggregates and references
+    sizes = (SMOKE.environments, SMOKE.policies, SMOKE.features, SMOKE.variants, SMOKE.ensemble_sizes)
+    expected = 2 * 2 * SMOKE.replicates * len(SMOKE.ground.checkpoints)  # aggregates and references
     for size in sizes:
         expected *= len(size)
     assert len(smoke_rows) == expected
@@ -59,7 +61,7 @@ def test_the_study_is_seeded_and_reports_progress():
     first = measurements(TINY, lambda done, total, label: steps.append((done, total)))
     assert first == measurements(TINY, silent)
     assert first != measurements(TINY.with_seeds([1]), silent)
-    assert steps == [(0, 1), (1, 1)]
+    assert steps == [(0, 1), (0, 1), (1, 1)]  # the play, the variant, done
 
 
 def test_the_reference_is_the_exact_bonus_in_the_whitened_space():
@@ -121,9 +123,23 @@ def test_a_walk_goes_down_one_row_at_a_time_and_further_right_with_time():
     assert len(walk.visits) == 21
 
 
+def test_a_trained_policy_is_another_network_on_other_states(smoke_rows):
+    """It has left its first weights, and plays its own actions: not one number is that of the random policy."""
+    by_policy = {policy: [row for row in smoke_rows if row.policy == policy] for policy in SMOKE.policies}
+    random, trained = ([(row.correlation, row.scale) for row in rows] for rows in by_policy.values())
+    assert len(random) == len(trained) > 0
+    assert not set(random) & set(trained)
+    short = {"total_steps": 64, "n_envs": 8, "steps": 8}
+    fresh = trained_policy("DeepSea-6", seed=3, untrained=True, **short)
+    learned, again = (trained_policy("DeepSea-6", seed=3, **short) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(learned.parameters(), again.parameters(), strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(fresh.parameters(), learned.parameters(), strict=True))
+
+
 @pytest.fixture(scope="module")
 def frontier_rows():
-    return {row.variant: row for row in frontier_measurements(SMOKE, silent)}
+    rows = frontier_measurements(dataclasses.replace(SMOKE, policies=("random",)), silent)
+    return {row.variant: row for row in rows}
 
 
 def test_on_a_moving_frontier_the_narrowest_average_follows_the_exact_bonus(frontier_rows):
@@ -141,9 +157,19 @@ def test_on_a_moving_frontier_the_narrowest_average_follows_the_exact_bonus(fron
 
 
 def test_the_moving_frontier_is_seeded(frontier_rows):
-    settings = dataclasses.replace(SMOKE, moving=SMOKE.moving[:1])
+    settings = dataclasses.replace(SMOKE, policies=("random",), moving=SMOKE.moving[:1])
     assert frontier_measurements(settings, silent) == [frontier_rows["DEFAULT"]]
     assert frontier_measurements(settings.with_seeds([1]), silent) != [frontier_rows["DEFAULT"]]
+
+
+def test_on_a_moving_frontier_a_trained_network_reads_the_same_walk(frontier_rows):
+    settings = dataclasses.replace(SMOKE, policies=("trained",), moving=(SMOKE.moving[0], SMOKE.moving[-1]))
+    exact, streaming = frontier_measurements(settings, silent)
+    random = frontier_rows["DEFAULT"]
+    assert (exact.policy, exact.states, exact.distinct) == ("trained", random.states, random.distinct)
+    assert exact.correlation != random.correlation
+    assert exact.correlation > 0.98
+    assert streaming.correlation > 0.95
 
 
 def frontier_row(correlation=0.96, often=1.1, rarely=1.2, never=1.0):

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 import optimist
-from optimist.bonuses.acb.config import DEFAULT
 from optimist.cli.results import ResultsCommand, run_results
 from optimist.reporting.improvement import ALL
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import claim_rows, markdown
+from optimist.studies.fidelity.fidelity import FidelitySettings
 from optimist.studies.registry import STUDIES, find_study
 from optimist.studies.results import QUESTIONS, exploration_value, judge_again, page, redraw, study_folders, with_scores
 from optimist.studies.study import read_csv, read_tables
@@ -38,7 +38,7 @@ def test_the_committed_page_and_claims_are_what_the_committed_tables_say(tmp_pat
 
 def test_every_study_answers_a_question_and_what_was_not_played_is_listed():
     shown = {exhibit.folder for question in QUESTIONS for exhibit in question.exhibits}
-    assert set(STUDIES) == shown - {"benchmarks", "campaign"}
+    assert set(STUDIES) == shown - {"benchmarks", "campaign", "soak"}
     text = page(RESULTS)
     for folder in study_folders(RESULTS):
         if (folder / "failures.csv").is_file():
@@ -93,11 +93,15 @@ def test_rows_and_verdicts_of_a_former_default_are_not_shown_as_todays(tmp_path)
     assert any(row["variant"] == "DEFAULT" for row in read_tables(folder)["fidelity"])
     assert "DEFAULT" not in page(tmp_path)
     record = json.loads((folder / "record.json").read_text())
-    record["settings"]["default"] = asdict(DEFAULT)
+    record["settings"]["default"] = asdict(FidelitySettings())["default"]  # as a record has it
     (folder / "record.json").write_text(json.dumps(record))
-    assert "| sketch 16 | DEFAULT |" in page(tmp_path)
-    assert "| sketch 16 | DEFAULT on 0.25 |" in page(tmp_path)
+    assert "| random | sketch 16 | DEFAULT |" in page(tmp_path)
+    assert "| random | sketch 16 | DEFAULT on 0.25 |" in page(tmp_path)
     assert "DEFAULT, M = 128, rms" in page(tmp_path)
+    assert "moving frontiers" not in page(tmp_path)  # a table that is not there is not shown
+    head = "environment,policy,variant,correlation,often,rarely,never"
+    (folder / "frontier.csv").write_text(f"{head}\nDeepSea-30,trained,DEFAULT,0.9987,1,1.01,0.99\n")
+    assert "| DeepSea-30 | trained | DEFAULT | 0.999 | 1.00 | 1.01 | 0.99 |" in page(tmp_path)
 
 
 @pytest.mark.parametrize("name", [folder.name for folder in study_folders(RESULTS)])

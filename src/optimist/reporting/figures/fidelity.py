@@ -15,19 +15,19 @@ MARKS = {"rms": ("o", BLUE[0], -0.14), "max": ("s", ORANGE[0], 0.14)}
 
 
 def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
-    """Rank correlation with the exact bonus at the end, for every environment, feature and variant, and the scale.
+    """Rank correlation with the exact bonus at the end, by environment, policy, feature and variant, and the scale.
 
-    Rows: environment, features, dimensions, variant, ensemble_size, aggregate, states, reference, correlation, scale,
-    ceiling; one for each replicate.
+    Rows: environment, policy (random where there is no such column), features, dimensions, variant, ensemble_size,
+    aggregate, states, reference, correlation, scale, ceiling; one for each replicate.
     """
     most = max(row["ensemble_size"] for row in rows)
     last = [row for row in rows if row["reference"] == reference and row["ensemble_size"] == most]
     end, replicates = max(row["states"] for row in last), len({row["replicate"] for row in last})
     last = [row for row in last if row["states"] == end]
-    places = list(dict.fromkeys((row["environment"], row["features"]) for row in last))
+    places = list(dict.fromkeys(map(place_of, last)))
     ridge = "at the ridge of each variant" if reference == "own" else "at ridge 1"
     caption = (
-        f"Rank correlation with the exact elliptical bonus {ridge}, M = {most}, after {end:,} states of random play: "
+        f"Rank correlation with the exact elliptical bonus {ridge}, M = {most}, after {end:,} states of play: "
         f"mean of {replicates} replicates (filled) and each of them (small). A bar is the mean of fresh exact draws of "
         "as many members: one ensemble is one draw, so by chance it can lie to the right of the bar. On the right: the "
         "median scale of rms, 1 is exact. DEFAULT is the preset at the time of the measurement (see record.json), "
@@ -36,13 +36,18 @@ def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
     with sheet(path, 2.35 * len(places) + 1.2, caption=caption) as figure:
         axes = figure.subplots(len(places), 1, squeeze=False).ravel()
         for ax, place in zip(axes, places, strict=True):
-            mine = [row for row in last if (row["environment"], row["features"]) == place]
+            mine = [row for row in last if place_of(row) == place]
             draw_place(ax, mine)
             environment = place[0].removesuffix("-v5").removesuffix("-v0")
-            ax.set_title(f"{environment}, {place[1]}, d = {mine[0]['dimensions']:,}")
+            ax.set_title(f"{environment}, {place[1]} policy, {place[2]}, d = {mine[0]['dimensions']:,}")
         handles = [Line2D([], [], color=c, marker=m, linestyle="", label=name) for name, (m, c, _) in MARKS.items()]
         handles.append(Line2D([], [], color=INK, marker="|", markersize=10, linestyle="", label="exact draws, mean"))
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
+
+
+def place_of(row: Row) -> tuple[str, str, str]:
+    """The environment, the policy and the features of a row."""
+    return row["environment"], row.get("policy", "random"), row["features"]
 
 
 def draw_place(axes: Axes, rows: Sequence[Row]) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Self
 
 import torch
 
-from optimist.bonuses.acb.config import DEFAULT, with_settings
+from optimist.bonuses.acb.config import DEFAULT, Streaming, with_settings
 from optimist.reporting.figures.fidelity import draw_fidelity
 from optimist.studies.fidelity.frontier import Frontier, FrontierFit, Walk, measure_frontier
 from optimist.studies.fidelity.measurement import Fit, Ground, Reference, streams
 from optimist.studies.fidelity.measurement import measure as measure_one
+from optimist.studies.fidelity.policies import Policy
 from optimist.studies.study import Draw, Measurement, Progress, Session, Study, Tables, Verdict, require_seeds
 
 # ---- What ------------------------------------------------------------------------------------------------------------
@@ -31,16 +32,18 @@ def measure(settings: "FidelitySettings", session: Session) -> Measurement:
 
 
 def measurements(settings: "FidelitySettings", progress: Progress) -> list[Fit]:
-    """The rows of environments x features x variants x ensemble sizes x replicates x checkpoints x aggregates."""
+    """The rows of environments x policies x features x variants x ensemble sizes x replicates x checkpoints x ..."""
     runs = list(product(settings.variants, settings.ensemble_sizes, range(settings.replicates)))
-    total = len(settings.environments) * len(settings.features) * len(runs)
+    places = list(product(settings.environments, settings.policies))
+    total = len(places) * len(settings.features) * len(runs)
     fits: list[Fit] = []
     done = 0
-    for env in settings.environments:
-        for stream in streams(env, settings.features, settings.ground):
+    for env, policy in places:
+        progress(done, total, f"{env}, the play of a {policy} policy")
+        for stream in streams(env, policy, settings.features, settings.ground):
             reference = Reference(stream, settings.ground)
             for variant, members, replicate in runs:
-                progress(done, total, f"{stream.environment} {stream.features} {variant.name} M={members}")
+                progress(done, total, f"{env} {policy} {stream.features} {variant.name} M={members}")
                 config = with_settings(DEFAULT, dict(variant.fields) | {"ensemble_size": members})
                 fits += measure_one(stream, reference, variant.name, config, replicate, settings.ground)
                 done += 1
@@ -49,15 +52,19 @@ def measurements(settings: "FidelitySettings", progress: Progress) -> list[Fit]:
 
 
 def frontier_measurements(settings: "FidelitySettings", progress: Progress) -> list[FrontierFit]:
-    """The rows of moving variants x replicates on the moving frontier, with the largest ensemble."""
-    walk, members = Walk(settings.frontier), max(settings.ensemble_sizes)
+    """The rows of frontiers x policies x moving variants x replicates, with the largest ensemble."""
+    members, training_steps = max(settings.ensemble_sizes), settings.ground.training_steps
     runs = list(product(settings.moving, range(settings.replicates)))
-    fits = []
-    for done, (variant, replicate) in enumerate(runs):
-        progress(done, len(runs), f"moving frontier {variant.name} M={members}")
-        config = with_settings(DEFAULT, dict(variant.fields) | {"ensemble_size": members})
-        fits.append(measure_frontier(walk, variant.name, config, replicate))
-    progress(len(runs), len(runs), "done")
+    places = list(product(settings.frontiers, settings.policies))
+    total, fits = len(places) * len(runs), []
+    for frontier, policy in places:
+        progress(len(fits), total, f"moving frontier of DeepSea-{frontier.size}, a {policy} policy")
+        walk = Walk(frontier, policy, training_steps)
+        for variant, replicate in runs:
+            progress(len(fits), total, f"moving frontier of DeepSea-{frontier.size} {policy} {variant.name}")
+            config = with_settings(DEFAULT, dict(variant.fields) | {"ensemble_size": members})
+            fits.append(measure_frontier(walk, variant.name, config, replicate))
+    progress(total, total, "done")
     return fits
 
 
@@ -121,7 +128,7 @@ def _rounded() -> Variant:
     return _variant("DEFAULT bfloat16", precision="bfloat16")
 
 
-def _streaming(rank: int) -> Variant:
+def _streaming(rank: int = Streaming().rank) -> Variant:
     return _variant(f"streaming rank {rank}", solver="streaming", rank=rank)
 
 
@@ -134,35 +141,36 @@ class FidelitySettings:
     """One run of the study. Every variant meets every environment, feature and ensemble size."""
 
     environments: tuple[str, ...] = ("Breakout-v5", "MiniGrid-MultiRoom-N4-S5-v0")
-    """Environments whose states a uniformly random policy visits."""
+    """Environments whose states the policies visit."""
+    policies: tuple[Policy, ...] = ("random", "trained")
+    """random: a fresh network, and uniformly random actions; trained: one that was trained with ACB for a short while,
+    and its own actions."""
     features: tuple[tuple[str, int], ...] = (("sketch", 16), ("last-layer", 0))
-    """Feature maps of a fresh policy network with the size of the sketch, which the others do not have."""
+    """Feature maps of the policy network with the size of the sketch, which the others do not have."""
     variants: tuple[Variant, ...] = (
         _rmsprop(1e-4, 4),
         _rmsprop(1e-3, 4),
-        _proximal(100.0, 512),
         _proximal(1000.0, 512),
         _default(),
         _default(fraction=0.25),
         _rounded(),
+        _streaming(),
         _exact(100.0),
     )
     """The solvers under test."""
     moving: tuple[Variant, ...] = (
         _default(),
         _rounded(),
-        _moving("uniform"),
         _moving("polynomial"),
         _moving("narrowest"),
-        _moving("narrowest", powers=(0, 3)),
-        _streaming(128),
-        _streaming(256),
         _streaming(384),
+        _streaming(),
         _rmsprop(1e-3, 4),
     )
-    """The solvers under test on the moving frontier."""
-    frontier: Frontier = field(default_factory=Frontier)
-    """The moving frontier."""
+    """The solvers under test on the moving frontiers."""
+    frontiers: tuple[Frontier, ...] = (Frontier(), Frontier(size=50, sketch_size=24, rollouts=20))
+    """The moving frontiers, of 465 states in 544 dimensions and of 1,275 states in 1,200, read by the networks of the
+    same policies; the walk is not theirs."""
     ensemble_sizes: tuple[int, ...] = (128,)
     """M."""
     replicates: int = 2
@@ -175,7 +183,8 @@ class FidelitySettings:
     def with_seeds(self, seeds: Sequence[int]) -> Self:
         """The same study on other states, networks and projections."""
         seed = require_seeds(seeds, most=1)[0]
-        return replace(self, ground=replace(self.ground, seed=seed), frontier=replace(self.frontier, seed=seed))
+        frontiers = tuple(replace(frontier, seed=seed) for frontier in self.frontiers)
+        return replace(self, ground=replace(self.ground, seed=seed), frontiers=frontiers)
 
 
 LAPTOP = FidelitySettings()
@@ -186,9 +195,9 @@ SMOKE = replace(
     variants=(_rmsprop(1e-3, 4), _default(), _exact(100.0)),
     ensemble_sizes=(64,),
     replicates=1,
-    ground=Ground(parallel=8, rollout=32, checkpoints=(1, 2), queries=60, ceiling_draws=2),
+    ground=Ground(parallel=8, rollout=32, training_steps=512, checkpoints=(1, 2), queries=60, ceiling_draws=2),
     moving=(_default(), _moving("uniform"), _moving("narrowest"), _streaming(48)),
-    frontier=Frontier(size=12, sketch_size=8, rollouts=16, episodes=32, first=0.2, last=0.5),
+    frontiers=(Frontier(size=12, sketch_size=8, rollouts=16, episodes=32, first=0.2, last=0.5),),
 )
 PAPER = replace(
     LAPTOP,
@@ -198,6 +207,7 @@ PAPER = replace(
         _rmsprop(1e-3, 20),
         _rmsprop(1e-2, 4),
         _proximal(10.0, 512),
+        _proximal(100.0, 512),
         _proximal(100.0, 128),
         _proximal(100.0, 512, epochs=4),
         _proximal(1000.0, 128),
@@ -222,7 +232,7 @@ MOVING_CORRELATION = 0.95
 SIGNIFICANT = 2.0
 """Standard errors over replicates."""
 
-Key = tuple[str, str, str, int, str]
+Key = tuple[str, str, str, str, int, str]
 
 
 def judge(tables: Tables) -> list[Verdict]:
@@ -233,24 +243,24 @@ def judge(tables: Tables) -> list[Verdict]:
 
 
 def judge_fits(rows: Sequence[Fit]) -> list[Verdict]:
-    """A verdict for every environment, feature, variant, ensemble size and aggregate, at its worst checkpoint.
+    """A verdict for every environment, policy, feature, variant, ensemble size and aggregate, at its worst checkpoint.
 
     Against the exact bonus of the variant's own ridge; the common reference is for the table.
     """
     groups: dict[Key, list[Fit]] = {}
     for row in [row for row in rows if row.reference == "own"]:
-        key = (row.environment, row.features, row.variant, row.ensemble_size, row.aggregate)
+        key = (row.environment, row.policy, row.features, row.variant, row.ensemble_size, row.aggregate)
         groups.setdefault(key, []).append(row)
     return [judge_variant(key, group) for key, group in groups.items()]
 
 
 def judge_variant(key: Key, rows: Sequence[Fit]) -> Verdict:
     """Holds if the mean gap is significantly within 0.02 and every median scale within a factor of 2."""
-    environment, features, variant, members, aggregate = key
+    environment, policy, features, variant, members, aggregate = key
     gap, error = max(mean_gap([r for r in rows if r.states == states]) for states in {r.states for r in rows})
     factor = max(math.exp(abs(math.log(row.scale))) if row.scale > 0 else math.inf for row in rows)
     claim = (
-        f"{variant}, M = {members}, {aggregate}, {features} features of {environment}: "
+        f"{variant}, M = {members}, {aggregate}, {features} features of {environment}{_trained(policy)}: "
         f"within {LARGEST_GAP} of the ceiling and a factor of {LARGEST_FACTOR:g} of the scale"
     )
     measured = f"gap {gap:.3f} ± {error:.3f} at the worst checkpoint, scale off by a factor of {factor:.2f} at most"
@@ -262,21 +272,28 @@ def judge_variant(key: Key, rows: Sequence[Fit]) -> Verdict:
 
 
 def judge_frontier(rows: Sequence[FrontierFit]) -> list[Verdict]:
-    """A verdict for every variant on the moving frontier: its worst rank correlation and its worst scale."""
+    """A verdict for every variant on every moving frontier: its worst rank correlation and its worst scale."""
+    groups: dict[tuple[str, str, str], list[FrontierFit]] = {}
+    for row in rows:
+        groups.setdefault((row.environment, row.policy, row.variant), []).append(row)
     verdicts = []
-    for variant in dict.fromkeys(row.variant for row in rows):
-        mine = [row for row in rows if row.variant == variant]
+    for (environment, policy, variant), mine in groups.items():
         least = min(row.correlation for row in mine)
         scales = [scale for row in mine for scale in (row.often, row.rarely, row.never) if not math.isnan(scale)]
         factor = max(math.exp(abs(math.log(scale))) if scale > 0 else math.inf for scale in scales)
         claim = (
-            f"{variant}, M = {mine[0].ensemble_size}, moving frontier of {mine[0].environment}: rank correlation of at "
-            f"least {MOVING_CORRELATION:g}, scales of often, rarely and never seen states within {LARGEST_FACTOR:g}"
+            f"{variant}, M = {mine[0].ensemble_size}, moving frontier of {environment}{_trained(policy)}: rank "
+            f"correlation of at least {MOVING_CORRELATION:g}, scales of often, rarely and never seen states within "
+            f"{LARGEST_FACTOR:g}"
         )
         holds = least >= MOVING_CORRELATION and factor <= LARGEST_FACTOR
         measured = f"rank correlation {least:.3f} at least, scale off by a factor of {factor:.2f} at most"
         verdicts.append(Verdict(claim, measured, "holds" if holds else "does not hold"))
     return verdicts
+
+
+def _trained(policy: str) -> str:
+    return ", a trained policy" if policy == "trained" else ""
 
 
 def mean_gap(rows: Sequence[Fit]) -> tuple[float, float]:

@@ -1,10 +1,8 @@
-"""One ensemble against the exact elliptical bonus, on states that a uniformly random policy visits."""
+"""One ensemble against the exact elliptical bonus, on states that a random or a trained policy visits."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
@@ -17,11 +15,7 @@ from optimist.bonuses.acb.standardize import Floor, RunningScale
 from optimist.bonuses.checkpointing import seeded_generator
 from optimist.bonuses.features.batch import Dense
 from optimist.bonuses.protocol import Transitions
-from optimist.seeding import split
-from optimist.training import environments
-from optimist.training.agent import make_agent
-from optimist.training.distributions import distribution_of
-from optimist.training.presets import defaults_for
+from optimist.studies.fidelity.policies import Policy, random_play, trained_play
 
 AGGREGATES: tuple[Aggregate, ...] = ("max", "rms")
 
@@ -33,7 +27,9 @@ class Ground:
     parallel: int = 16
     """Environments stepped side by side; the last quarter of them is held out."""
     rollout: int = 125
-    """Steps between two updates."""
+    """Steps between two updates, also of training."""
+    training_steps: int = 16_000
+    """Steps of all environments with ACB that have made a trained policy."""
     checkpoints: tuple[int, ...] = (1, 3, 6)
     """After how many rollouts the fidelity is measured."""
     queries: int = 1000
@@ -45,7 +41,7 @@ class Ground:
     common_ridge: float = 1.0
     """The ridge of the reference that is the same for all variants."""
     seed: int = 0
-    """Of environments, random policy, networks and projections."""
+    """Of environments, actions, training, networks and projections."""
 
     def __post_init__(self) -> None:
         if self.parallel < 4:
@@ -77,6 +73,7 @@ class Fit:
     correlation: float
     scale: float
     ceiling: float
+    policy: str = "random"  # as tables of before it was a column have it
 
     @property
     def gap(self) -> float:
@@ -86,18 +83,24 @@ class Fit:
 
 @dataclass(frozen=True)
 class Stream:
-    """Features of the states of random play: rollouts (R, T, N, d) to learn, held-out queries (Q, d)."""
+    """Features of the states of a policy's play: rollouts (R, T, N, d) to learn, held-out queries (Q, d)."""
 
     environment: str
     features: str
     rollouts: Tensor
     queries: Tensor
+    policy: Policy = "random"
 
 
-def streams(env: str, maps: tuple[tuple[str, int], ...], ground: Ground) -> Iterator[Stream]:
-    """The features of one environment's states under every feature map, with the size of its sketch."""
+def streams(env: str, policy: Policy, maps: tuple[tuple[str, int], ...], ground: Ground) -> Iterator[Stream]:
+    """The features of the states that a policy visits under every feature map, with the size of its sketch."""
     rollouts, held_out = ground.checkpoints[-1], ground.parallel // 4
-    states, network = random_play(env, steps=rollouts * ground.rollout, parallel=ground.parallel, seed=ground.seed)
+    steps, parallel, seed = rollouts * ground.rollout, ground.parallel, ground.seed
+    if policy == "random":
+        states, network = random_play(env, steps=steps, parallel=parallel, seed=seed)
+    else:
+        training = {"training_steps": ground.training_steps, "rollout": ground.rollout}
+        states, network = trained_play(env, steps=steps, parallel=parallel, seed=seed, **training)
     for name, size in maps:
         chosen = feature_maps.make(name, network, states[0, :1], seed=ground.seed, sketch_size=size or 1)
         parts = [chosen(chunk).dense() for chunk in states.flatten(0, 1).split(256)]
@@ -105,33 +108,7 @@ def streams(env: str, maps: tuple[tuple[str, int], ...], ground: Ground) -> Iter
         unseen = features[:, -held_out:].flatten(0, 1)
         spaced = torch.linspace(0, len(unseen) - 1, min(ground.queries, len(unseen))).long()
         learned = features[:, :-held_out].unflatten(0, (rollouts, ground.rollout))
-        yield Stream(env, f"{name} {size}" if size else name, learned, unseen[spaced])
-
-
-def random_play(env: str, *, steps: int, parallel: int, seed: int) -> tuple[Tensor, nn.Module]:
-    """The observations of uniformly random play, (steps, parallel, ...), and a fresh policy network to read them.
-
-    Environment, preprocessing and network are those of ``optimist train``.
-    """
-    config = defaults_for(env)
-    played = environments.make(env, n_envs=parallel)
-    distribution = distribution_of(played.actions)
-    uniform = torch.zeros(parallel, distribution.outputs)
-    generator = seeded_generator(seed, f"fidelity actions {env}")
-    with closing(played):
-        observations = [played.reset(int(split(seed, f"fidelity {env}").generate_state(1)[0] % 2**31))]
-        while len(observations) < steps:
-            actions = distribution.sample(uniform, generator=generator).numpy()
-            observations.append(played.step(actions).observations)
-    agent = make_agent(
-        played.observation_shape,
-        distribution.outputs,
-        network=config.network,
-        activation=config.activation,
-        width=config.width,
-        generator=seeded_generator(seed, "fidelity policy"),
-    )
-    return torch.from_numpy(np.stack(observations)), agent.policy  # pyrefly: ignore
+        yield Stream(env, f"{name} {size}" if size else name, learned, unseen[spaced], policy)
 
 
 class Reference:
@@ -220,6 +197,7 @@ def measure(
                     correlation=correlation(bonus, exact),
                     scale=(bonus / unit / exact).median().item(),
                     ceiling=reference.ceiling(rollouts, compared, members, aggregate),
+                    policy=stream.policy,
                 )
 
 
