@@ -102,10 +102,10 @@ class StreamingSolver:
         r = len(self._rows)
         values = self._rescaled(before, today)
         stacked = torch.cat([self._rows, g])
+        predicted = in_double(require_finite_predictions(stacked @ self._weights.T))
         gram = gram_of(stacked)
         eigenvalues, vectors = spectrum(gram[:r, :r])
         precision, root = self._ridge + eigenvalues, vectors / eigenvalues.sqrt()
-        predicted = in_double(require_finite_predictions(stacked @ self._weights.T))
         coefficients = torch.zeros_like(predicted)  # of the rows of B and of g in the change of the regressors
         if values is not None:  # solve anew in the coordinates of today
             coefficients[:r] = vectors @ ((vectors.T @ (values - predicted[:r])) / precision.unsqueeze(1))
