@@ -10,6 +10,8 @@ from scipy.stats import kendalltau
 from optimist.bonuses import ReturnScale
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.mixing import Mixing, rising
+from optimist.training.ppo import Trainer
+from optimist.training.presets import defaults_for
 
 STEPS, ENVS = 32, 4
 CONFIG = TrainConfig(
@@ -222,6 +224,37 @@ def test_a_policy_that_sets_while_it_falls_short_is_pushed_back():
     mixing.weights(1.0, [0.0] * 20)
     mixing.weights(1.0, [1.0] * 100)
     assert mixing.entropy_weight() == pytest.approx(0.01 * (1 + 0.02 * 9))
+
+
+def entropy_after_it_has_set(hardest_push):
+    """DeepSea without reward by a policy that is certain of going left: its entropy 12 rollouts later, of the first."""
+    sea = defaults_for("DeepSea-10")
+    config = replace(
+        sea,
+        bonus_options=("ensemble_size=16", "sketch_size=8"),
+        n_envs=16,
+        steps=48,
+        threads=1,
+        device="cpu",
+        extrinsic=replace(sea.extrinsic, weight=0.0),
+        balance=replace(sea.balance, hardest_push=hardest_push),
+    )
+    trainer = Trainer(config)
+    trainer.start()
+    first = trainer.iterate()["entropy"]
+    last = [layer for layer in trainer.agent.policy.actor.modules() if isinstance(layer, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([8.0, 0.0]))
+    told = [trainer.iterate() for _ in range(12)]
+    trainer.environments.close()
+    return told[-1]["entropy"] / first
+
+
+def test_a_policy_that_has_set_tries_other_ways_again():
+    """In 0.1.0 none did: DeepSea-80 gave no new state in 160,000 steps. A bonus is seen only where the policy goes."""
+    assert entropy_after_it_has_set(CONFIG.balance.hardest_push) > 0.1
+    assert entropy_after_it_has_set(1.0) < 0.05  # as it was: no push
 
 
 def test_plain_mixing_is_that_of_rnd():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ Policy = Literal["random", "trained"]
 actions."""
 
 
-def trained_policy(env: str, *, seed: int, total_steps: int, **settings: int) -> nn.Module:
+def trained_policy(env: str, *, seed: int, total_steps: int, **settings: Any) -> nn.Module:
     """The policy network after ``optimist train`` with ACB, in whole rollouts.
 
     ``settings`` are fields of the environment's own `TrainConfig` that differ from its defaults.
