@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from optimist.training import ppo
+from optimist.training import losses, ppo
 from optimist.training.config import TrainConfig
 from optimist.training.environments.deep_sea import DeepSea
 from optimist.training.environments.envpool_pool import EnvPool
@@ -161,7 +161,7 @@ def test_a_slow_rollout_is_abandoned_and_the_state_before_it_is_written(name, wh
     if where == "in play":
         owner, method, after = kind, "step", warm_up + 5 * config.steps + 3
     else:
-        owner, method, after = ppo, "ppo_loss", 5 * config.minibatches + 1
+        owner, method, after = losses, "ppo_loss", 5 * config.minibatches + 1
     original, called = getattr(owner, method), []
 
     def interrupting(*arguments):
