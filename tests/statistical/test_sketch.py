@@ -27,7 +27,7 @@ class Layers(nn.Module):
         return self.plain(torch.tanh(self.positions(torch.relu(self.convolution(x)).flatten(2).mT)).mean(1))
 
 
-@pytest.mark.parametrize("name", ["convolution", "positions", "plain"])
+@pytest.mark.parametrize("name", [pytest.param("convolution", marks=pytest.mark.campaign), "positions", "plain"])
 def test_inner_products_are_unbiased_with_the_derived_variance(name):
     torch.manual_seed(0)
     network = Layers().double()
