@@ -27,10 +27,15 @@ def transitions_of(states):
 def test_few_states_leave_sigma_positive_definite(ridge, skewed):
     """In 0.1.0 sums of single precision: with a ridge of 0.01 the first update ended in an error of torch's."""
     bonus = ACB(policy(), torch.zeros(1, 4), sketch_size=16, ridge=ridge, ensemble_size=16)
+    nudges = 1e-3  # so that no two are the same, and none are added up before their products are
     shares = torch.tensor([0.97, 0.01, 0.01, 0.01]) if skewed else torch.full((4,), 0.25)
     generator = torch.Generator().manual_seed(1)
     query = transitions_of(torch.eye(4)[:, None])
     for _ in range(6):
         drawn = torch.multinomial(shares, 2048, replacement=True, generator=generator)
-        bonus.update(transitions_of(torch.eye(4)[drawn].unflatten(0, (128, 16))))
+        states = torch.eye(4)[drawn] + nudges * torch.rand(2048, 1, generator=generator)
+        bonus.update(transitions_of(states.unflatten(0, (128, 16))))
         assert bonus.compute(query).isfinite().all()
+    regression = bonus._sizing.regression_for(query.next_observations)
+    sigma = regression.solver._moments.gram(regression.scale.today()) + ridge * torch.eye(bonus._sizing.dimensions)
+    assert torch.linalg.eigvalsh(sigma)[0] > 0.99 * ridge  # the lower triangle is read
