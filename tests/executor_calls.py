@@ -46,10 +46,16 @@ def blocks_ctrl_c():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def dying_until(path, times):
-    """Ends its process the first ``times`` times that it is called, then says how often it was called."""
+def dying_until(path, times, until=None):
+    """Ends its process the first ``times`` times that it is called, then says how often it was called.
+
+    Before it does so it waits, at most a minute, for the file ``until``.
+    """
     calls = len(Path(path).read_text()) if Path(path).exists() else 0
     Path(path).write_text("x" * (calls + 1))
     if calls < times:
         os._exit(9)
+    last = time.monotonic() + 60
+    while until is not None and not Path(until).exists() and time.monotonic() < last:
+        time.sleep(0.02)
     return calls + 1

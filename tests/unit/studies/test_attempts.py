@@ -8,19 +8,25 @@ from optimist.studies.executors import EngineFailed, InProcess, Processes, Worke
 
 
 def test_a_call_whose_worker_dies_is_made_again_and_the_others_are_not_touched(tmp_path):
-    seen, attempts = [], []
+    seen, attempts, told = [], [], tmp_path / "told"
 
     def submit(name, attempt):
         attempts.append((name, attempt))
-        times = 2 if name == "dies" else 0
-        return workers.submit(dying_until, str(tmp_path / name), times)
+        if name == "dies":
+            return workers.submit(dying_until, str(tmp_path / name), 2, str(told))
+        return workers.submit(dying_until, str(tmp_path / name), 0)
+
+    def watch(status, running):
+        seen.append((status, running))
+        if running == ["dies"] and status.retried == 2:
+            told.touch()  # the third attempt lasts until then
 
     with Processes(2) as workers:
-        found = attempted(["dies", "lives"], submit, workers, retries=2, watch=lambda *told: seen.append(told))
+        found = attempted(["dies", "lives"], submit, workers, retries=2, watch=watch)
         assert {name: future.result() for name, future in found} == {"dies": 3, "lives": 1}
     assert sorted(attempts) == [("dies", 1), ("dies", 2), ("dies", 3), ("lives", 1)]
     assert seen[-1] == (Status(0, 1, 2), [])
-    assert any(running == ["dies"] for _, running in seen)
+    assert told.exists()
 
 
 @pytest.mark.parametrize(("gains", "attempts"), [([0] * 9, 3), ([5, 5, 6, 6, 6], 5), ([1, 2, 3, 4, 4, 4], 6)])
