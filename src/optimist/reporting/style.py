@@ -133,7 +133,8 @@ def looks_of(names: Iterable[str]) -> dict[str, Look]:
         if name not in LOOKS:
             start = RESERVE.index(look)
             free = [other for other in RESERVE[start:] + RESERVE[:start] if other not in result.values()]
-            look = free[0] if free else look
+            taken = {other.light for other in result.values()}
+            look = min(free, key=lambda other: other.light in taken, default=look)  # the first of a color of its own
         result[name] = look
     return {name: result[name] for name in names}
 

@@ -6,11 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from optimist.reporting.figures.bandits import draw_comparison, draw_policies
 from optimist.reporting.figures.comparisons import draw_choices
-from optimist.reporting.figures.labels import MOST_TICKS, Label, label_ends, spread
+from optimist.reporting.figures.labels import MOST_TICKS, Label, label_ends, legend_above, spread
 from optimist.reporting.figures.learning_curves import draw_learning_curves, draw_task, wilson
 from optimist.reporting.figures.maps import letters_of, window_of
 from optimist.reporting.play.moments import moments
@@ -41,6 +42,18 @@ def test_names_at_the_ends_of_lines_do_not_overlap():
     # Of the letters alone: the box of an annotation has its line in it.
     boxes = sorted((Text.get_window_extent(text) for text in axes.texts), key=lambda box: box.y0)
     assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
+
+
+@pytest.mark.parametrize("letters", [3, 12, 30, 60])
+def test_no_name_of_a_legend_is_outside_the_sheet(letters):
+    figure = Figure(figsize=(7.2, 3), layout="constrained")
+    figure.subplots()
+    legend = legend_above(figure, [Line2D([], [], label=str(k) * letters) for k in range(6)])
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in legend.get_texts()]
+    assert len(boxes) == 6
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+    assert len({round(box.x0) for box in boxes}) == {3: 5, 12: 4, 30: 2, 60: 1}[letters]
 
 
 def test_the_caption_counts_the_seeds_and_tells_of_stops_scales_and_published_numbers(tmp_path):

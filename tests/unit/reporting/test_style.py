@@ -71,6 +71,8 @@ def test_an_unknown_name_has_a_look_of_its_own_whatever_stands_beside_it():
     assert together["acb"] == LOOKS["acb"]
     assert looks_of(["my.module:bonus0"])["my.module:bonus0"] == look_of("my.module:bonus0")
     assert len(looks_of([*mine, "one too many"])) == len(mine) + 1
+    few = looks_of(mine[:7])
+    assert len({look.light for look in few.values()}) == len(few)  # a dash only where colors have run out
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])

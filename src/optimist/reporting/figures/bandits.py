@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.axes import Axes
 
-from optimist.reporting.figures.labels import Label, label_ends
+from optimist.reporting.figures.labels import Label, label_ends, legend_above
 from optimist.reporting.style import BAND, GRID, INK, LOOKS, PUBLISHED, PUBLISHED_HATCH, RESERVE, looks_of, sheet
 from optimist.reporting.tables import Row, is_number
 
@@ -310,7 +310,7 @@ def draw_open_question(rows: Sequence[Row], curves: Sequence[Row], path: Path) -
                 axis.set_minor_formatter(ticker.NullFormatter())
         axes[0][0].set_ylabel("regret at the horizon")
         axes[1][0].set_ylabel("cumulative regret")
-        figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper left", ncols=3)
+        legend_above(figure, axes[0][0].get_legend_handles_labels()[0])
         for column, problem in enumerate(problems):
             ends = [row for row in rows if row["problem"] == problem]
             last = max(row["round"] for row in curves)

@@ -7,6 +7,7 @@ from statistics import mean
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from optimist.reporting.figures.labels import legend_above
 from optimist.reporting.style import BLUE, INK, ORANGE, sheet
 from optimist.reporting.tables import Row
 
@@ -42,7 +43,7 @@ def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
             ax.set_title(f"{environment}, {place[1]} policy, {place[2]}, d = {mine[0]['dimensions']:,}")
         handles = [Line2D([], [], color=c, marker=m, linestyle="", label=name) for name, (m, c, _) in MARKS.items()]
         handles.append(Line2D([], [], color=INK, marker="|", markersize=10, linestyle="", label="exact draws, mean"))
-        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+        legend_above(figure, handles)
 
 
 def place_of(row: Row) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Names and numbers that never lie on each other: labels at the right border of a panel, ticks of its axes."""
+"""Names and numbers that never lie on each other: the legend, labels at the right border of a panel, ticks."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import ticker
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from scipy.optimize import isotonic_regression
 
 from optimist.reporting.style import QUIET
@@ -18,6 +21,8 @@ SPACING = 1.25
 
 MOST_TICKS = 6
 """Parts of an axis between ticks, and ticks of a logarithmic one, at most: panels stand two in a row."""
+MOST_COLUMNS = 5
+"""Of a legend."""
 DIVISIONS = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 """Where a decade may have ticks, the finest first."""
 
@@ -37,6 +42,16 @@ class FewLogTicks(ticker.Locator):
         decades = [10.0**k for k in range(math.floor(math.log10(vmin)), math.ceil(math.log10(vmax)) + 1)]
         divided = [[d * m for d in decades for m in division if vmin <= d * m <= vmax] for division in DIVISIONS]
         return next((ticks for ticks in divided if len(ticks) <= MOST_TICKS), divided[-1])
+
+
+def legend_above(figure: Figure, handles: Sequence[Artist]) -> Legend:
+    """The legend above all panels, in as many columns as the sheet is wide enough for."""
+    for columns in range(min(MOST_COLUMNS, len(handles)), 0, -1):
+        legend = figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return legend
+        legend.remove()
+    raise ValueError("a legend needs at least one handle")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from optimist.reporting.figures.labels import MOST_TICKS, FewLogTicks, Label, label_ends
+from optimist.reporting.figures.labels import MOST_TICKS, FewLogTicks, Label, label_ends, legend_above
 from optimist.reporting.style import BAND, PANELS, PUBLISHED, Look, looks_of, sheet
 from optimist.reporting.tables import Row, is_number
 from optimist.training.runs.metrics_log import read_metrics
@@ -49,7 +49,7 @@ def draw_learning_curves(
         for spare in axes[len(tasks) :]:
             spare.set_axis_off()
         handles = [Line2D([], [], color=look.light, linestyle=look.line, label=name) for name, look in looks.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=min(5, len(handles)))
+        legend_above(figure, handles)
         for ax, task in zip(axes, tasks, strict=False):
             draw_task(ax, [row for row in curves if row["task"] == task], looks, is_log=is_log)
             ax.set(title=task, xlabel="steps")
