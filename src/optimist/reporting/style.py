@@ -67,6 +67,7 @@ LOOKS: Mapping[str, Look] = {
     "acb-32": Look(*CYAN, "dash", "^"),
     "acb-512": Look(*VIOLET, "dashdot", "D"),
     "acb-penultimate": Look(*CYAN, "dash", "s"),
+    "acb-streaming": Look(*CYAN, "dashdot", "o"),
     "rnd": Look(*ORANGE, "solid", "s"),
     "icm": Look(*PLUM, "dashdot", "^"),
     "count": Look(*GREEN, "dash", "D"),

@@ -215,8 +215,15 @@ def test_deepsea_names_the_largest_sea_that_a_majority_solved():
         *condition("reward-free, N = 30", "acb", unique_states=(460, 465, 465)),
         *condition("reward-free, N = 30", "rnd", unique_states=(300, 310, 320)),
         *condition("reward-free, N = 30", "count", unique_states=(465, 465, 465)),
+        *condition("reward-free, N = 80", "acb", unique_states=(460, 465, 465)),
+        *condition("reward-free, N = 80", "acb-streaming", unique_states=(300, 310, 320)),
     ]
-    assert [verdict.judgement for verdict in deepsea.judge({"runs": free})] == ["holds", "not enough data"]
+    few, many = "DeepSea, reward-free, N = 30: ACB visits", "visits at least as many states as"
+    assert judgements(deepsea.judge({"runs": free})) == {
+        f"{few} more states than RND": "holds",
+        f"{few} {many.removeprefix('visits ')} counts": "not enough data",
+        f"DeepSea, reward-free, N = 80: ACB with the streaming solver {many} the exact solver": "does not hold",
+    }
 
 
 def test_frozen_lake_is_judged_by_the_steps_to_success():
