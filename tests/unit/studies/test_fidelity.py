@@ -14,11 +14,13 @@ from optimist.studies.fidelity.fidelity import (
     frontier_measurements,
     judge_fits,
     judge_frontier,
+    measure,
     measurements,
 )
 from optimist.studies.fidelity.frontier import Frontier, FrontierFit, Walk, walked
 from optimist.studies.fidelity.measurement import Fit, Ground, Reference, Stream
 from optimist.studies.fidelity.policies import trained_policy
+from optimist.studies.study import Session
 from oracles import elliptical_bonuses, standardize
 
 TINY = dataclasses.replace(
@@ -61,7 +63,16 @@ def test_the_study_is_seeded_and_reports_progress():
     first = measurements(TINY, lambda done, total, label: steps.append((done, total)))
     assert first == measurements(TINY, silent)
     assert first != measurements(TINY.with_seeds([1]), silent)
-    assert steps == [(0, 1), (0, 1), (1, 1)]  # the play, the variant, done
+    assert steps == [(0, 1), (0, 1)]  # the play, the variant
+
+
+def test_progress_ends_once_when_the_frontiers_are_done_too(tmp_path):
+    steps = []
+    settings = dataclasses.replace(TINY, moving=SMOKE.moving[:1])
+    measure(settings, Session(tmp_path, None, lambda done, total, label: steps.append((done, total, label))))
+    assert [step[:2] for step in steps] == [(0, 2), (0, 2), (1, 2), (1, 2), (2, 2)]
+    assert "moving frontier" in steps[2][2]
+    assert steps[-1][2] == "done"
 
 
 def test_the_reference_is_the_exact_bonus_in_the_whitened_space():

@@ -16,8 +16,9 @@ from optimist.reporting.improvement import ALL
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import claim_rows, markdown
 from optimist.studies.fidelity.fidelity import FidelitySettings
+from optimist.studies.questions import QUESTIONS
 from optimist.studies.registry import STUDIES, find_study
-from optimist.studies.results import QUESTIONS, exploration_value, judge_again, page, redraw, study_folders, with_scores
+from optimist.studies.results import exploration_value, judge_again, page, redraw, study_folders, with_scores
 from optimist.studies.study import read_csv, read_tables
 
 RESULTS = Path(__file__).parents[3] / "results"

@@ -25,7 +25,11 @@ def measure(settings: "FidelitySettings", session: Session) -> Measurement:
     """The measurements, and the judgement of every variant. ``workers`` is the number of torch's threads."""
     if session.workers is not None:
         torch.set_num_threads(session.workers)
-    fits, moving = measurements(settings, session.progress), frontier_measurements(settings, session.progress)
+    before = n_fits(settings)
+    total = before + n_frontier_fits(settings)
+    fits = measurements(settings, lambda done, _, label: session.progress(done, total, label))
+    moving = frontier_measurements(settings, lambda done, _, label: session.progress(before + done, total, label))
+    session.progress(total, total, "done")
     judgements = [asdict(verdict) for verdict in (*judge_fits(fits), *judge_frontier(moving))]
     tables = {"fidelity": [asdict(fit) for fit in fits], "frontier": [asdict(fit) for fit in moving]}
     return Measurement(tables | {"judgements": judgements})
@@ -35,8 +39,7 @@ def measurements(settings: "FidelitySettings", progress: Progress) -> list[Fit]:
     """The rows of environments x policies x features x variants x ensemble sizes x replicates x checkpoints x ..."""
     runs = list(product(settings.variants, settings.ensemble_sizes, range(settings.replicates)))
     places = list(product(settings.environments, settings.policies))
-    total = len(places) * len(settings.features) * len(runs)
-    fits: list[Fit] = []
+    total, fits = n_fits(settings), list[Fit]()
     done = 0
     for env, policy in places:
         progress(done, total, f"{env}, the play of a {policy} policy")
@@ -47,8 +50,18 @@ def measurements(settings: "FidelitySettings", progress: Progress) -> list[Fit]:
                 config = with_settings(DEFAULT, dict(variant.fields) | {"ensemble_size": members})
                 fits += measure_one(stream, reference, variant.name, config, replicate, settings.ground)
                 done += 1
-    progress(total, total, "done")
     return fits
+
+
+def n_fits(settings: "FidelitySettings") -> int:
+    """How many solvers are fitted to fixed streams."""
+    each = len(settings.variants) * len(settings.ensemble_sizes) * settings.replicates
+    return len(settings.environments) * len(settings.policies) * len(settings.features) * each
+
+
+def n_frontier_fits(settings: "FidelitySettings") -> int:
+    """How many follow a moving frontier."""
+    return len(settings.frontiers) * len(settings.policies) * len(settings.moving) * settings.replicates
 
 
 def frontier_measurements(settings: "FidelitySettings", progress: Progress) -> list[FrontierFit]:
@@ -56,7 +69,7 @@ def frontier_measurements(settings: "FidelitySettings", progress: Progress) -> l
     members, training_steps = max(settings.ensemble_sizes), settings.ground.training_steps
     runs = list(product(settings.moving, range(settings.replicates)))
     places = list(product(settings.frontiers, settings.policies))
-    total, fits = len(places) * len(runs), []
+    total, fits = n_frontier_fits(settings), list[FrontierFit]()
     for frontier, policy in places:
         progress(len(fits), total, f"moving frontier of DeepSea-{frontier.size}, a {policy} policy")
         walk = Walk(frontier, policy, training_steps)
@@ -64,7 +77,6 @@ def frontier_measurements(settings: "FidelitySettings", progress: Progress) -> l
             progress(len(fits), total, f"moving frontier of DeepSea-{frontier.size} {policy} {variant.name}")
             config = with_settings(DEFAULT, dict(variant.fields) | {"ensemble_size": members})
             fits.append(measure_frontier(walk, variant.name, config, replicate))
-    progress(total, total, "done")
     return fits
 
 
