@@ -1,8 +1,12 @@
-"""What every test has: the signal handlers that it found are there again after it."""
+"""What every test has: one thread, and after it the signal handlers that it found are there again."""
 
+import os
 import signal
 
 import pytest
+
+# Before torch is imported. Two workers of two threads each wait for each other on two cores: seven times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)
