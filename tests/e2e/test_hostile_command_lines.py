@@ -173,12 +173,29 @@ def hangs(number, frame):
     raise RuntimeError(f"a line hangs for {SECONDS} s")
 
 
-@settings(
-    max_examples=2000, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+def many(examples):
+    """The settings of a test on so many lines, the same at every call."""
+    return settings(
+        max_examples=examples, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+
+
+@many(500)
 @given(words=lines())
 def test_no_line_ends_in_a_traceback_hangs_or_leaves_a_file_unannounced(words, place, capfd):
+    try_line(words, place, capfd)
+
+
+@pytest.mark.campaign
+@many(5000)
+@given(words=lines())
+def test_none_of_thousands_does(words, place, capfd):
+    try_line(words, place, capfd)
+
+
+def try_line(words, place, capfd):
+    """Type the line in this process, and check how it ends."""
     before = contents(place)
     argv, sys.argv = sys.argv, ["optimist", *words]
     alarm = signal.signal(signal.SIGALRM, hangs)

@@ -76,7 +76,7 @@ def stopped(words, folder, number, delay, *, after=None):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("moment", [0.0, 1.0, 6.0])
+@pytest.mark.parametrize("moment", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_at_any_moment_ends_any_command(name, moment, trained, tmp_path):
     (tmp_path / "done").symlink_to(trained)
@@ -90,6 +90,26 @@ def test_ctrl_c_at_any_moment_ends_any_command(name, moment, trained, tmp_path):
     assert not left
     empty = [path for path in tmp_path.glob("runs/*") if path.is_dir() and not any(path.iterdir())]
     assert not empty
+
+
+def test_a_library_that_a_signal_left_half_made_does_not_change_the_end(tmp_path):
+    """Ctrl-C within the import of torch ended some commands by SIGABRT, when Python took the library apart."""
+    (tmp_path / "halves.py").write_text(
+        "import atexit, os, pathlib, signal, sys, time\n"
+        "class HalfMade:\n"
+        "    def __del__(self, abort=os.abort):\n"
+        "        abort()\n"
+        "sys.half_made = HalfMade()\n"
+        "atexit.register(pathlib.Path('closed').touch)\n"
+        "def make(number, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+    )
+    line = [OPTIMIST, "train", "--env", "halves:make", "--bonus", "count", "--out", "run"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "optimist: interrupted\n"
+    assert (tmp_path / "closed").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -16,9 +16,12 @@ shows it always. This module imports nothing heavy, so that Ctrl-C is answered f
 
 import sys
 
-from optimist.cli.signals import ignore_signals, leave_at_once_on_signals
+from optimist.cli.signals import ignore_signals, leave_at_once_on_signals, leave_stopped
 
 __all__ = ["main"]
+
+STOPPED = 128
+"""Codes above it are of signals."""
 
 
 def main() -> None:
@@ -28,4 +31,6 @@ def main() -> None:
 
     code = execute(sys.argv[1:])
     ignore_signals()
+    if code > STOPPED:
+        leave_stopped(code)
     sys.exit(code)

@@ -5,12 +5,13 @@ second one, or `PATIENCE` seconds in which the command has not ended, ends the p
 work there is nothing to close: a signal ends the process at once.
 """
 
+import atexit
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,19 @@ def raised_signals() -> Iterator[None]:
     finally:
         _handle(*before)
         sys.unraisablehook = unraisable
+
+
+def leave_stopped(code: int) -> None:
+    """End a process whose command was stopped and has closed what it opened: what is registered for the end is done.
+
+    Python's own close-down is left out: a signal can come in the middle of the import of a library in C, which is then
+    half made, and ends the process by SIGABRT when it is taken apart.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # closed, or nobody reads
+            stream.flush()
+    os._exit(code)
 
 
 def leave_at_once(number: int, frame: FrameType | None) -> None:

@@ -152,7 +152,7 @@ def owner(folder):
 
 def test_a_worker_that_is_killed_in_mid_run_is_replaced_and_its_run_goes_on_bit_for_bit(tmp_path):
     # Long enough that progress, which is looked at every half second, sees the run in its middle.
-    lineup, told, killed = jobs(0, 1, total_steps=400 * ROLLOUT), [], []
+    lineup, told, killed = jobs(0, 1, total_steps=160 * ROLLOUT), [], []
 
     def murderous(done, total, label):
         told.append(label)
