@@ -193,6 +193,9 @@ BETA = {"policy": "policy", "beta_over_noise": "beta / noise", "mean": "regret",
 BETA |= {"locked_in": "share locked in"}
 TRAINING = {"task": "task", "variant": "variant", "steps_per_second": "steps per second"}
 TRAINING |= {"ratio": "times the first of its task"}
+ENVIRONMENTS = {"n_envs": "environments", "steps_per_second": "steps per second", "environment_us": "emulation, us"}
+ENVIRONMENTS |= {"inference_us": "inference, us", "bonus_us": "bonus, us", "update_us": "update, us"}
+ENVIRONMENTS |= {"start_s": "start, s", "memory_mb": "memory, MB"}
 CAMPAIGN = {"environment": "environment", "bonus": "bonus", "SIGKILL": "SIGKILL", "SIGTERM": "SIGTERM"}
 CAMPAIGN |= {"SIGINT": "SIGINT", "damaged": "files damaged", "crowded": "two processes", "no room": "no room"}
 CAMPAIGN |= {"full disk": "full disk", "compared": "ends compared", "identical": "identical"}
@@ -334,6 +337,7 @@ QUESTIONS = (
             Exhibit("benchmarks", columns("startup", STARTUP), script="startup"),
             Exhibit("benchmarks", columns("service", SERVICE), script="service"),
             Exhibit("benchmarks", columns("training", TRAINING), script="training"),
+            Exhibit("benchmarks", columns("environments", ENVIRONMENTS), script="environments"),
             Exhibit("benchmarks", columns("adapters", ADAPTERS), script="adapters"),
         ),
     ),
