@@ -5,6 +5,7 @@ Any callable ``loss(network, observations) -> (n,)`` whose n-th value depends on
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 import torch
@@ -101,7 +102,8 @@ class FisherLoss:
         """``sum_a c_a f_a``, over all heads. Shapes: (n, ...) -> (n,)."""
         logits = require_logits(self.logits(network, observations), observations)
         sizes = [logits.shape[1]] if self.sizes is None else require_sizes(self.sizes, logits)
-        signs = alternating_signs(sizes, logits) if self.signs is None else self.signs.to(logits)
+        own = alternating_signs(tuple(sizes), logits.dtype, logits.device) if self.signs is None else self.signs
+        signs = own.to(logits)
         if len(signs) != logits.shape[1]:
             raise ValueError(f"signs must be one for each of the {logits.shape[1]} logits, got {len(signs)}")
         if len(sizes) == 1:
@@ -146,14 +148,16 @@ def argmax_cross_entropy(logits: Tensor, weighting: Weighting) -> Tensor:
     return losses * (-0.5 * losses).exp().detach() if weighting == "sqrt-probability" else losses
 
 
-def alternating_signs(sizes: Sequence[int], like: Tensor) -> Tensor:
+@lru_cache
+def alternating_signs(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """+1 -1 +1 ... for every head of a policy, one head after the other. Shapes: -> (sum of sizes,)."""
-    signs = like.new_ones(sum(sizes))
-    start = 0
-    for size in sizes:
-        signs[start + 1 : start + size : 2] = -1
-        start += size
-    return signs
+    with torch.inference_mode(mode=False):  # it is kept, and may be differentiated through later
+        signs = torch.ones(sum(sizes), dtype=dtype, device=device)
+        start = 0
+        for size in sizes:
+            signs[start + 1 : start + size : 2] = -1
+            start += size
+        return signs
 
 
 def fisher_loss(logits: Tensor, signs: Tensor) -> Tensor:
