@@ -90,11 +90,13 @@ def test_a_run_that_solves_its_task_sooner_is_better_and_one_that_never_does_is_
 
 def test_rows_and_verdicts_of_a_former_default_are_not_shown_as_todays(tmp_path):
     folder = tmp_path / "fidelity"
-    shutil.copytree(RESULTS / "fidelity", folder, ignore=shutil.ignore_patterns("*.png", "note.md"))
+    shutil.copytree(RESULTS / "fidelity", folder, ignore=shutil.ignore_patterns("*.png", "frontier.csv"))
     assert any(row["variant"] == "DEFAULT" for row in read_tables(folder)["fidelity"])
-    assert "DEFAULT" not in page(tmp_path)
     record = json.loads((folder / "record.json").read_text())
-    record["settings"]["default"] = asdict(FidelitySettings())["default"]  # as a record has it
+    record["settings"]["default"] = asdict(FidelitySettings())["default"] | {"epsilon": 0.5}  # as a record has it
+    (folder / "record.json").write_text(json.dumps(record))
+    assert "DEFAULT" not in page(tmp_path)
+    record["settings"]["default"]["epsilon"] = FidelitySettings().default["epsilon"]
     (folder / "record.json").write_text(json.dumps(record))
     assert "| random | sketch 16 | DEFAULT |" in page(tmp_path)
     assert "| random | sketch 16 | DEFAULT on 0.25 |" in page(tmp_path)
