@@ -318,7 +318,13 @@ QUESTIONS = (
                 (("fidelity_own_ridge", "rank correlation of every solver"),),
                 claims="^(?!.*moving frontier)",
             ),
-            Exhibit("fidelity", frontier, title="fidelity on moving frontiers", claims="moving frontier"),
+            Exhibit(
+                "fidelity",
+                frontier,
+                (("frontier", "rank correlation and scale on moving frontiers"),),
+                title="fidelity on moving frontiers",
+                claims="moving frontier",
+            ),
         ),
     ),
     Question(

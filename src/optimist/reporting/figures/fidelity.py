@@ -1,16 +1,21 @@
-"""The figure of fidelity: how closely each solver follows the exact elliptical bonus, and at which scale."""
+"""The figures of fidelity: how closely each solver follows the exact elliptical bonus, and at which scale."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from optimist.reporting.figures.labels import legend_above
-from optimist.reporting.style import BLUE, INK, ORANGE, sheet
+from optimist.reporting.figures.labels import FewLogTicks, legend_above
+from optimist.reporting.style import BAND, BLUE, GRAY, GREEN, INK, ORANGE, sheet
 from optimist.reporting.tables import Row
 
+SEEN = {"often": ("s", BLUE[0]), "rarely": ("D", ORANGE[0]), "never": ("^", GREEN[0])}
+"""The marker and the color of states by how often they were seen."""
+WITHIN = 2.0
+"""The factor within which a scale is to lie."""
 MARKS = {"rms": ("o", BLUE[0], -0.14), "max": ("s", ORANGE[0], 0.14)}
 """The marker, the color and the height of an aggregate within the line of its variant."""
 
@@ -44,6 +49,43 @@ def draw_fidelity(rows: Sequence[Row], reference: str, path: Path) -> None:
         handles = [Line2D([], [], color=c, marker=m, linestyle="", label=name) for name, (m, c, _) in MARKS.items()]
         handles.append(Line2D([], [], color=INK, marker="|", markersize=10, linestyle="", label="exact draws, mean"))
         legend_above(figure, handles)
+
+
+def draw_frontier(rows: Sequence[Row], path: Path) -> None:
+    """Rank correlation on every moving frontier, and the scale of often, rarely and never seen states.
+
+    Rows: environment, policy, variant, ensemble_size, correlation, often, rarely, never; one for each replicate.
+    """
+    places = list(dict.fromkeys((row["environment"], row["policy"]) for row in rows))
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    members, replicates = rows[0]["ensemble_size"], len({row["replicate"] for row in rows})
+    caption = (
+        f"Left: rank correlation with the exact elliptical bonus while a walk moves on through DeepSea, M = {members}. "
+        "Right: the bonus over the exact one for states seen often, rarely and never, 1 is exact; gray: within a "
+        f"factor of {WITHIN:g}. Means of {replicates} replicates."
+    )
+    with sheet(path, (0.28 * len(variants) + 0.75) * len(places) + 1.0, caption=caption) as figure:
+        panels = figure.subplots(len(places), 2, squeeze=False, sharey=True, sharex="col")
+        for (left, right), place in zip(panels, places, strict=True):
+            right.axvspan(1 / WITHIN, WITHIN, color=GRAY[0], alpha=BAND, linewidth=0)
+            for height, variant in enumerate(variants):
+                mine = [row for row in rows if (row["environment"], row["policy"], row["variant"]) == (*place, variant)]
+                left.plot(mean(row["correlation"] for row in mine), height, "o", color=BLUE[0], markersize=5.5)
+                for name, (mark, color) in SEEN.items():
+                    right.plot(mean(row[name] for row in mine), height, mark, color=color, markersize=5.5)
+            left.set_yticks(range(len(variants)), variants, fontsize=8.5)
+            left.set_title(f"{place[0]}, {place[1]} policy")
+            right.set_xscale("log")
+            right.xaxis.set_major_locator(FewLogTicks())
+            right.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+            right.xaxis.set_minor_formatter(ticker.NullFormatter())
+            for axes in (left, right):
+                axes.grid(axis="y", visible=False)
+        panels[0][0].invert_yaxis()
+        panels[-1][0].set_xlabel("rank correlation")
+        panels[-1][1].set_xlabel("bonus over the exact one")
+        marks = [Line2D([], [], color=c, marker=m, linestyle="", label=f"{name} seen") for name, (m, c) in SEEN.items()]
+        legend_above(figure, marks)
 
 
 def place_of(row: Row) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from optimist.bonuses.acb.config import DEFAULT, Streaming, with_settings
-from optimist.reporting.figures.fidelity import draw_fidelity
+from optimist.reporting.figures.fidelity import draw_fidelity, draw_frontier
 from optimist.studies.fidelity.frontier import Frontier, FrontierFit, Walk, measure_frontier
 from optimist.studies.fidelity.measurement import Fit, Ground, Reference, streams
 from optimist.studies.fidelity.measurement import measure as measure_one
@@ -81,8 +81,12 @@ def frontier_measurements(settings: "FidelitySettings", progress: Progress) -> l
 
 
 def figures(tables: Tables) -> Mapping[str, Draw]:
-    """Against the exact bonus of each variant's own ridge, and against that of a common one."""
-    return {f"fidelity_{name}_ridge": partial(draw_fidelity, tables["fidelity"], name) for name in ("own", "common")}
+    """Against the exact bonus of each variant's own ridge, and against that of a common one; the moving frontiers."""
+    rows, moving = tables["fidelity"], tables.get("frontier", ())
+    result: dict[str, Draw] = {
+        f"fidelity_{name}_ridge": partial(draw_fidelity, rows, name) for name in ("own", "common")
+    }
+    return result | ({"frontier": partial(draw_frontier, moving)} if moving else {})
 
 
 # ---- Settings --------------------------------------------------------------------------------------------------------
