@@ -76,6 +76,6 @@ def line(metrics: Mapping[str, float], speed: float | None) -> str:
         f"{unfinished:,.0f} unfinished" if unfinished else "",  # among the episodes that the return is of
         f"{cut:,.0f} cut" if cut else "",
         f"{metrics['unique_states']:,.0f} states",
-        f"bonus {metrics['bonus_mean']:.2g}",
+        f"bonus {metrics['bonus_mean']:.2g}" if metrics["bonus_mean"] else "",  # there may be none
     ]
     return ", ".join(part for part in parts if part)

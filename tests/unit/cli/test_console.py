@@ -52,6 +52,7 @@ def test_a_line_leaves_out_what_is_not_known():
     assert line(metrics, None) == "first rollout 1.5 s, no episode yet, 12 states, bonus 0.5"
     known = metrics | {"success_rate": 0.25, "return_mean": 3.0, "episodes": 4.0}
     assert line(known, 1000.0) == "1,000 steps/s, return 3, success 25%, 12 states, bonus 0.5"
+    assert line(known | {"bonus_mean": 0.0}, 1000.0) == "1,000 steps/s, return 3, success 25%, 12 states"  # no bonus
 
 
 def test_a_line_says_how_many_episodes_are_unfinished_and_how_many_were_cut():
