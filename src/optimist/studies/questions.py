@@ -217,6 +217,7 @@ QUESTIONS = (
         "Does ACB visit more states than other bonuses?",
         (
             Exhibit("deepsea", STATES, (("unique_states", "unique states along the steps"),), claims="reward-free"),
+            Exhibit("streaming", STATES, (("unique_states", "unique states with and without a matrix"),)),
             Exhibit("figure6", STATES, (("unique_states", "Figure 6: unique states along the steps"),)),
             Exhibit("atari", STATES),
         ),

@@ -22,6 +22,7 @@ STUDIES = {
     "fidelity": "fidelity.fidelity",
     "classic": "training.classic",
     "mixing": "training.mixing",
+    "streaming": "training.streaming",
     "deepsea": "training.deepsea",
     "frozen-lake": "training.frozen_lake",
     "combination-lock": "training.combination_lock",
