@@ -231,15 +231,16 @@ def test_deepsea_names_the_largest_sea_that_a_majority_solved():
 def test_the_streaming_solver_is_held_against_the_exact_one_and_counts():
     sea = "reward-free, N = 80"
     rows = [
-        *condition(sea, "acb", unique_states=(460, 465, 465)),
-        *condition(sea, "acb-streaming", unique_states=(300, 310, 320)),
-        *condition(sea, "count", unique_states=(300, 310, 312)),
+        *condition(sea, "acb", unique_states=(460, 465, 465), area=(200, 200, 200)),
+        *condition(sea, "acb-streaming", unique_states=(300, 310, 320), area=(300, 301, 302)),
+        *condition(sea, "count", unique_states=(300, 310, 312), area=(1, 1, 1)),
     ]
     claim = f"DeepSea, {sea}: ACB with the {{}} solver visits at least as many states as {{}}"
     assert judgements(streaming.judge({"runs": rows})) == {
         claim.format("streaming", "with the exact one"): "does not hold",
         claim.format("streaming", "counts"): "not enough data",
         claim.format("exact", "counts"): "holds",
+        claim.format("streaming", "with the exact one") + ", on average over the steps": "holds",
     }
 
 

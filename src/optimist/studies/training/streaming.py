@@ -50,7 +50,7 @@ SCALES = {
 
 
 def judge(tables: Tables) -> list[Verdict]:
-    """Three verdicts per size: the streaming solver against the exact one, and either against counts."""
+    """Per size: the streaming solver against the exact one, at the end and on the way, and either against counts."""
     rows = tables["runs"]
     result: list[Verdict] = []
     for task in dict.fromkeys(task for task, _ in conditions(rows)):
@@ -59,6 +59,9 @@ def judge(tables: Tables) -> list[Verdict]:
         result.append(judge_at_least(claim.format("streaming", "with the exact one"), streaming, acb))
         result.append(judge_at_least(claim.format("streaming", "counts"), streaming, count))
         result.append(judge_at_least(claim.format("exact", "counts"), acb, count))
+        ours, theirs = (values_of(rows, task, name, "area") for name in (STREAMING, "acb"))
+        means = claim.format("streaming", "with the exact one") + ", on average over the steps"
+        result.append(judge_at_least(means, ours, theirs))
     return result + judge_failures(tables, len(rows))
 
 
