@@ -24,7 +24,7 @@ NOTE = (
     "as in training: ACB reuses its features where they are written out."
 )
 TABLE: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "ACB (default: sketch, proximal)": ("acb", {}),
+    "ACB (default: sketch, exact)": ("acb", {}),
     "ACB sketch, bfloat16": ("acb", {"precision": "bfloat16"}),
     "ACB sketch, exact": ("acb", {"solver": "exact"}),
     "ACB last-layer": ("acb", {"features": "last-layer"}),

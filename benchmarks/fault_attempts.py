@@ -1,5 +1,6 @@
 """One attempt at a run of the fault campaign, in a process that can be killed, and what the run has come to."""
 
+import atexit
 import csv
 import os
 import resource
@@ -43,6 +44,7 @@ class Attempt:
         self.process = os.fork()
         if self.process == 0:
             code = 1
+            atexit._clear()  # what is registered for the end of this process is not the fork's to do
             try:
                 written = os.open(self.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(written, 1)

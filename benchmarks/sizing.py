@@ -125,7 +125,7 @@ def environments(quick: bool) -> Iterator[Size]:
 def dimensions() -> Iterator[Size]:
     """The bonus with the exact gradient at d = 1.2 million, measured, and at 10 million, computed."""
     question, d = "dimensions", 1_205_426
-    memory = float(read("bonuses", what="gradient", quantity="weights, optimiser state and average")["value"]) / 1e3
+    memory = float(read("bonuses", what="gradient", quantity="weights, optimizer state and average")["value"]) / 1e3
     for size, origin in ((d, "measured: results/benchmarks/bonuses.csv"), (10_000_000, "computed: linear in d")):
         yield Size(question, f"d = {size:,}: state of the ensemble, M = 128", memory * size / d, "GB", origin)
         for name in SPEEDS:
@@ -163,7 +163,7 @@ def thousand_runs(quick: bool) -> Iterator[Size]:
         question, "one look at the progress of 1,000 runs", seconds, "s", "measured: local disk, 30,000 rows each"
     )
     weights = sum(p.numel() for p in PaperNetwork(PAPER).parameters()) * 4
-    acb = float(read("bonuses", section="image 4 x 84 x 84", what="ACB sketch, recursive", quantity="state")["value"])
+    acb = float(read("bonuses", section="image 4 x 84 x 84", what="ACB sketch, exact", quantity="state")["value"])
     each = (3 * weights / 1e6 + acb) / 1e3
     told = "computed: network, Adam and ACB's state; two checkpoints and the best of each run"
     yield Size(question, "checkpoints while they run", 3 * 1000 * each, "GB", told)

@@ -256,6 +256,9 @@ def _lock(opened: int, path: Path) -> None:
             if _may_live(path):
                 break
             time.sleep(0.05)
+            with suppress(BlockingIOError):  # a child of a killed one has let it go only now
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyrefly: ignore
+                return
         raise InUse(told.format(path.parent, _owner(path))) from None
     except OSError as problem:
         if problem.errno not in _NO_LOCKS:

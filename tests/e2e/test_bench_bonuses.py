@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_bonuses.py"
 
 
+@pytest.mark.campaign
 def test_a_quick_run_prints_and_writes_every_measurement(tmp_path):
     command = [sys.executable, str(SCRIPT), "--quick", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -183,7 +183,7 @@ def test_returns_that_never_vary_keep_finite_units():
 
 
 def test_equal_observations_are_read_once_and_nothing_else_changes():
-    states, steps = torch.tensor([0, 3, 3, 0, 5, 0, 3, 3, 1, 0, 0, 3]), 12
+    states, steps = torch.tensor([0, 3, 3, 0, 5, 0, 3, 3, 1, 0, 0, 3] * 3), 36  # enough to be told apart
     generator = torch.Generator().manual_seed(4)
     parts = (
         torch.randint(3, (steps,), generator=generator),
