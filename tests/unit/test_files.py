@@ -1,6 +1,7 @@
 """One writer for a folder: whoever comes second is told who is first, and a killed owner is in nobody's way."""
 
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -26,6 +27,21 @@ with locked(Path(sys.argv[1])):
     print(child, flush=True)
     time.sleep(600)
 """
+
+
+def test_a_lock_that_a_killed_one_left_to_its_child_is_taken_once_the_child_lets_it_go(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
+    with gone:
+        assert gone.stdout is not None
+        os.kill(int(gone.stdout.readline()), signal.SIGKILL)
+        gone.kill()
+    with (tmp_path / "run/owner.json").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        late = threading.Timer(0.3, fcntl.flock, (held.fileno(), fcntl.LOCK_UN))
+        late.start()
+        with locked(tmp_path / "run"):
+            assert json.loads((tmp_path / "run/owner.json").read_text())["process"] == os.getpid()
+        late.join()
 
 
 def test_the_second_of_two_processes_is_told_who_is_first_and_a_killed_one_is_in_nobodys_way(tmp_path: Path) -> None:
