@@ -18,7 +18,7 @@ from optimist.reporting.tables import write_record
 from optimist.studies.attempts import RETRIES
 from optimist.studies.executors import Workers
 from optimist.studies.registry import STUDIES, find_study
-from optimist.studies.study import RECORD, Session, Study, carry_out, write_outcome
+from optimist.studies.study import ARCHIVE, RECORD, Session, Study, carry_out, write_outcome
 
 NAMES = "|".join(STUDIES)
 
@@ -62,7 +62,8 @@ class StudyCommand:
     format: Literal["png", "pdf", "svg"] = "png"
     """The format of all figures."""
     overwrite: bool = False
-    """Write into the folder even if it is in use. A study of training runs goes on where it stopped without this."""
+    """Write into the folder even if it is in use. A study of training runs goes on where it stopped without this, and
+    plays no run that played.zip in its folder holds."""
 
 
 def run_study(command: StudyCommand, screen: Console) -> None:
@@ -70,7 +71,8 @@ def run_study(command: StudyCommand, screen: Console) -> None:
     study = find_study(command.name)
     settings = chosen_settings(command, study)
     path = command.out or Path("runs") / f"{command.name}-{command.scale}"
-    goes_on = (path / "runs").is_dir() or (command.runs is not None and (path / RECORD).is_file())
+    is_begun = (path / "runs").is_dir() or (path / ARCHIVE).is_file()
+    goes_on = is_begun or (command.runs is not None and (path / RECORD).is_file())
     start = time.perf_counter()
     with output_folder(path, may_overwrite=command.overwrite or goes_on) as folder:
         with way_on(study), progress_bar(screen) as progress:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,8 @@ from numpy.typing import NDArray
 from optimist.reporting.statistics import bootstrap_interval, mean
 from optimist.reporting.tables import Row
 from optimist.seeding import split
-from optimist.studies.study import ALL_RUNS_FINISH, FAILURES, Session, Tables, Verdict
+from optimist.studies.study import ALL_RUNS_FINISH, ARCHIVE, FAILURES, Session, Tables, Verdict
+from optimist.studies.training.archive import Played, add_to_archive, archived
 from optimist.studies.training.runs import Failed, Finished, Job, Result, train_all
 from optimist.training.runs.metrics_log import Columns, read_metrics
 
@@ -27,24 +27,24 @@ RATE, WINDOW = "success_rate", 100
 """A column, and the episodes that must have ended before it counts: it is taken over the last 100."""
 
 
-@dataclass(frozen=True, eq=False)
-class Played:
-    """A finished run and the columns of its ``metrics.csv``."""
-
-    job: Job
-    metrics: Columns
-
-
 def trained(jobs: Sequence[Job], session: Session) -> tuple[list[Played], dict[str, list[Row]]]:
-    """The runs of ``jobs`` that finished, and the table of those that failed, if any did; an error if all did."""
-    results = train_all(jobs, session)
-    return played(results), failures(results)
+    """The runs of ``jobs`` that finished, and the table of those that failed, if any did; an error if all did.
+
+    What is in the archive of the session's folder is not played again, and what was played now is added to it.
+    """
+    archive = session.folder / ARCHIVE
+    before = archived(jobs, archive)
+    results = train_all([job for job in jobs if job.name not in before], session)
+    if now := played(results, needed=not before):
+        add_to_archive(now, archive)
+    runs = archived(jobs, archive)  # also what was played now: tables are the same wherever they are made
+    return [runs[job.name] for job in jobs if job.name in runs], failures(results)
 
 
-def played(results: Sequence[Result]) -> list[Played]:
-    """The runs that finished; an error if none did."""
+def played(results: Sequence[Result], *, needed: bool = True) -> list[Played]:
+    """The runs that finished; an error if one is ``needed`` and none did."""
     runs = [Played(r.job, read_metrics(r.folder / "metrics.csv")) for r in results if isinstance(r, Finished)]
-    if not runs:
+    if needed and not runs:
         messages = [f"{r.job.name}: {r.message}" for r in results if isinstance(r, Failed)]
         raise ChildProcessError(f"all {len(messages)} runs failed, the first with  {messages[0] if messages else ''}")
     return runs
