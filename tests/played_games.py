@@ -5,7 +5,7 @@ import numpy as np
 from optimist.training.playback import Game
 
 
-def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None):
+def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None, familiar=None):
     """A game with the given bonuses, whose episodes end by termination at ``ends``, or were ``truncated``."""
     steps = len(bonuses)
     return Game(
@@ -15,6 +15,7 @@ def game_of(bonuses, *, ends=(), truncated=(), observations=None, rewards=None):
         rewards=np.zeros(steps) if rewards is None else np.asarray(rewards, np.float64),
         terminated=np.isin(np.arange(steps), ends),
         truncated=np.isin(np.arange(steps), truncated),
+        familiar=None if familiar is None else np.asarray(familiar, bool),
     )
 
 

@@ -26,8 +26,13 @@ class Claim:
 
 PAPER = (
     Claim("section 1", "ACB approximates the elliptical bonus of LinUCB", "fidelity"),
-    Claim("Figure 1", "when the agent dies, the ACB bonus typically drops by a significant margin", "figure1"),
-    Claim("Figure 1, caption", "large bonuses often belong to states on the periphery of what was seen", ""),
+    Claim("Figure 1", "when the agent dies, the ACB bonus typically drops by a significant margin", "figure1", "drops"),
+    Claim(
+        "Figure 1, caption",
+        "large bonuses often belong to states on the periphery of what was seen",
+        "figure1",
+        "periphery",
+    ),
     Claim(
         "Figure 2", "up to a point, increasing ensemble size improves the cumulative regret", "figure2", "increasing"
     ),
@@ -41,7 +46,7 @@ PAPER = (
         "section 5", "tail-averaged parameters and batch normalization help", "ablation", "statistics=none|auxiliary"
     ),
     Claim("Figure 4", "larger ensembles are generally more stable and observe more extrinsic reward", "figure4"),
-    Claim("section 5, start", "the bonuses make the agent avoid the start state", ""),
+    Claim("section 5, start", "the bonuses make the agent avoid the start state", "figure1", "at the start"),
     Claim("Figure 5", "without reward many agents play well; ACB is competitive with other bonuses", "figure5"),
     Claim("Figure 6", "ACB visits as many or more states than baselines in most of the games", "figure6"),
     Claim("Figure 7", "with reward ACB is at least as good as RND on most games, sometimes better", "figure7"),

@@ -35,8 +35,10 @@ class Game:
     of stacked frames the newest, of a Dict its largest image or else all its numbers: what ``curve[t]`` is about, and
     at an episode's end its true final observation. The curve ``shows`` the bonus of each step. Where the run has none,
     it shows the value: what the critic expects of the task from the successor on, 0 where the episode terminated.
+    ``familiar`` says whether the agent has acted on such a successor in training, see `Visits.familiar`; None where
+    that is not known, because there were too many states to keep.
 
-    Shapes: observations (T, ...); actions (T,) or (T, k); curve, rewards, terminated, truncated (T,).
+    Shapes: observations (T, ...); actions (T,) or (T, k); curve, rewards, terminated, truncated, familiar (T,).
     """
 
     observations: np.ndarray
@@ -46,6 +48,7 @@ class Game:
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     shows: Literal["bonus", "value"] = "bonus"
+    familiar: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.curve)
@@ -128,6 +131,7 @@ def play_back(
             curve = rollout.successor_values[..., 0].masked_fill(played.terminated, 0.0)
         else:
             curve = bonus.compute(rollout.states)
+    familiar = trainer.visits.familiar(played.next_observations) if trainer.visits.is_exact else None
     shape, seen = shown(plain_shape(pool.observation_shape), played.next_observations)
     games = []
     for k in range(n_envs):
@@ -139,7 +143,8 @@ def play_back(
         )  # fmt: skip
         newest = newest_frames(shape, observations, config.frame_stack)
         shows = "value" if bonus is None else "bonus"
-        games.append(Game(newest, actions, values, rewards, terminated, truncated, shows))
+        known = None if familiar is None else familiar[:, k][rows]
+        games.append(Game(newest, actions, values, rewards, terminated, truncated, shows, known))
     return Playback(config.env, config.bonus, trained_steps, shape, tuple(games), trainer.visits.map, layout)
 
 

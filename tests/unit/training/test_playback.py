@@ -15,6 +15,7 @@ from optimist.training.playback import play_back
 from optimist.training.ppo import Trainer
 from optimist.training.runs import checkpoints
 from optimist.training.runs.run import resume, train
+from optimist.training.visits.unique_states import fingerprints
 from tiny_host import LENGTH, Lock, vector
 
 SIZE = 4
@@ -165,3 +166,13 @@ def test_frames_are_the_newest_of_a_stack(trained):
     seen = play_back(folder, steps=3, seed=0)
     assert seen.observation_shape == (4, 84, 84)
     assert seen.games[0].observations.shape == (3, 1, 84, 84)
+
+
+def test_a_step_is_familiar_if_its_successor_was_acted_on_in_training(trained):
+    folder = trained(total_steps=24)  # one rollout of six steps: some of the ten states are still unseen
+    acted_on = checkpoints.newest(folder / "checkpoints")[1]["trainer"]["visits"]["states"]["fingerprints"]
+    (game,) = play_back(folder, steps=40 * SIZE, seed=1).games
+    known = np.isin(fingerprints(game.observations), acted_on)
+    np.testing.assert_array_equal(game.familiar, known)
+    assert 0 < known.sum() < len(game)
+    assert not game.familiar[game.ends].any()  # nobody acts on the state below the sea

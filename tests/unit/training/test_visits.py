@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 import torch
 
 from optimist.bonuses import Transitions
@@ -75,3 +76,26 @@ def test_other_games_have_no_map():
     environments.reset(0)
     assert environments.step(np.zeros(1, np.int64)).places is None
     environments.close()
+
+
+def test_what_was_acted_on_is_familiar_images_seen_coarsely_and_other_states_exactly():
+    rollout = torch.zeros(2, 1, 4, 84, 84, dtype=torch.uint8)
+    visits = Visits((4, 84, 84), limit_bytes=2**20, total_steps=100)
+    assert not visits.familiar(rollout).any()
+    visits.add(0, seen(rollout), None, torch.zeros(2, 1))
+    rollout[0, 0, :-1] = 200  # older frames do not count
+    rollout[0, 0, -1, 5, 5] = 1
+    rollout[1, 0, -1, :7, :7] = 200
+    np.testing.assert_array_equal(visits.familiar(rollout), [[True], [False]])
+    vectors = Visits((2,), limit_bytes=2**20, total_steps=100)
+    vectors.add(0, seen(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])), None, torch.zeros(1, 2))
+    np.testing.assert_array_equal(vectors.familiar(torch.tensor([[[3.0, 4.0], [3.0, 4.5]]])), [[True, False]])
+
+
+def test_which_states_were_seen_is_not_known_once_they_are_estimated():
+    visits = Visits((1,), limit_bytes=2**14, total_steps=100)
+    assert visits.is_exact
+    visits.add(0, seen(torch.arange(5000.0).reshape(5000, 1, 1)), None, torch.zeros(5000, 1))
+    assert not visits.is_exact
+    with pytest.raises(ValueError, match="only estimated"):
+        visits.familiar(torch.zeros(1, 1, 1))

@@ -1,4 +1,4 @@
-"""Figure 1: agents trained on the bonus of ACB alone, watched at play; the bonus drops where an episode ends."""
+"""Figure 1: agents trained on the bonus of ACB alone, watched at play: where the bonus is large, and where it drops."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Self
 from optimist.reporting.play.drop import drop_at_ends
 from optimist.reporting.play.film_strip import draw_film_strip
 from optimist.reporting.play.frames import pictures
+from optimist.reporting.play.periphery import periphery_of
 from optimist.reporting.tables import Row
 from optimist.studies.atari.games import FULL_STEPS, LAPTOP_NUMBERS, LAPTOP_STEPS, frames, games, smoke_games
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
@@ -66,8 +67,8 @@ def strip_name(result: Finished) -> str:
 
 
 def drop_row(result: Finished, seen: Playback) -> Row:
-    """How much the bonus of one agent drops at the ends of episodes."""
-    drop = drop_at_ends(seen.games)
+    """How much the bonus of one agent drops at the ends of episodes, and how its bonuses are ordered."""
+    drop, periphery = drop_at_ends(seen.games), periphery_of(seen.games)
     return who(result) | {
         "seed": result.job.config.seed,
         "trained_steps": seen.trained_steps,
@@ -78,6 +79,10 @@ def drop_row(result: Finished, seen: Playback) -> Row:
         "se": drop.error,
         "share": drop.share,
         "fell": int((drop.after < drop.before).sum()),
+        "new": periphery.new,
+        "new_above_familiar": periphery.chance,
+        "starts": periphery.starts,
+        "above_start": periphery.above_start,
     }
 
 
@@ -134,22 +139,44 @@ SCALES = {
 
 # ---- Verdict ---------------------------------------------------------------------------------------------------------
 
+CLAIMS = {
+    "share": (
+        "when an episode ends and the game is reset, ACB's bonus drops",
+        "drop as a share of the bonus before: {}; it fell at {fell} of {ends} ends",
+        0.0,
+    ),
+    "new_above_familiar": (
+        "ACB's bonus is larger on the periphery, for screens not seen in training, than for familiar ones",
+        "chance that it is: {}; {new} steps to new screens",
+        0.5,
+    ),
+    "above_start": (
+        "ACB's bonus is smaller at the start of an episode than at other moments",
+        "share of the bonuses above one at a start: {}; {starts} starts",
+        0.5,
+    ),
+}
+"""By column: what is claimed, how the measurement is told, and what the mean over agents must not lie below."""
+COUNTS = ("fell", "ends", "new", "starts")
+
 
 def judge(tables: Tables) -> list[Verdict]:
-    """For every game, the drop as a share of the bonus before an end: its interval over agents must lie above 0.
+    """Three verdicts per game, each by the interval over its agents: the drop, the periphery, the start.
 
-    Agents none of whose episodes ended do not count. Rows: task, trained_steps, ends, fell, share.
+    Agents that have nothing to compare, for instance because none of their episodes ended, do not count.
     """
     rows = tables["drops"]
     result: list[Verdict] = []
     for task in dict.fromkeys(row["task"] for row in rows):
-        agents = [row for row in rows if row["task"] == task and math.isfinite(row["share"])]
-        steps = max(row["trained_steps"] for row in rows if row["task"] == task)
-        claim = f"{task}, reward-free, {steps:,} steps: when an episode ends and the game is reset, ACB's bonus drops"
-        fell, ends = sum(row["fell"] for row in agents), sum(row["ends"] for row in agents)
-        verdict = judge_above(claim, [row["share"] for row in agents], 0.0)
-        measured = f"drop as a share of the bonus before: {verdict.measured}; it fell at {fell} of {ends} ends"
-        result.append(Verdict(claim, measured, verdict.judgement, verdict.seeds, frames(steps)))
+        mine = [row for row in rows if row["task"] == task]
+        steps = max(row["trained_steps"] for row in mine)
+        where = f"{task}, reward-free, {steps:,} steps"
+        for column, (claim, measured, least) in CLAIMS.items():
+            agents = [row for row in mine if math.isfinite(row.get(column, math.nan))]
+            verdict = judge_above(f"{where}: {claim}", [row[column] for row in agents], least)
+            sums = {name: sum(row[name] for row in agents) for name in COUNTS if all(name in row for row in agents)}
+            words = measured.format(verdict.measured, **sums)
+            result.append(Verdict(verdict.claim, words, verdict.judgement, verdict.seeds, frames(steps)))
     return result + judge_failures(tables, len(rows))
 
 

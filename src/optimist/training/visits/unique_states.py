@@ -67,6 +67,14 @@ class UniqueStates:
             self._grow()
         self._estimate, self._unsettled = _observe(self._registers, fingerprints, done, self._estimate, self._unsettled)
 
+    def holds(self, fingerprints: Fingerprints) -> NDArray[np.bool_]:
+        """Whether each was added before; an error once they are only estimated. Shapes: (n,) -> (n,)."""
+        if not self.exact:
+            raise ValueError(
+                "the states are more than the memory holds and only estimated: which they are is not known"
+            )
+        return np.isin(np.maximum(fingerprints, np.uint64(1)), self._held())
+
     def state_dict(self) -> dict[str, Any]:
         """The fingerprints of the exact count, or the registers and the estimate."""
         if self.exact:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from optimist.bonuses.observations import (
     Discrete,
     Image,
+    Observations,
     ObservationShape,
     flatten_time,
     named,
@@ -53,9 +54,7 @@ class Visits:
 
         Of several ranks the first counts what all of them have seen.
         """
-        rows = named(flatten_time(transitions.observations))
-        seen: Any = unnamed({k: part.numpy() for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
-        newest = newest_frames(self._shape, seen, self._frames)
+        seen, newest = self._seen(transitions.observations)
         counted = [_side_by_side(seen), _side_by_side(newest), *([] if self.cells is None else [coarse(newest)])]
         prints = np.stack([fingerprints(rows) for rows in counted], 1).view(np.int64)
         told: list[Tensor | None] = [torch.from_numpy(prints).unflatten(0, transitions.ended.shape), transitions.valid]
@@ -65,6 +64,30 @@ class Visits:
             told = [None if part is None else self._ranks.gather(part, 1) for part in told]
         if self._ranks.is_first:
             self._count(step, *told)  # pyrefly: ignore
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is known which states were seen, and not only how many."""
+        return (self.states if self.cells is None else self.cells).exact
+
+    def familiar(self, observations: Observations) -> np.ndarray:
+        """Whether each observation was acted on before, by its newest frame, images seen coarsely.
+
+        Shapes: (T, N, ...) -> (T, N).
+        """
+        _, newest = self._seen(observations)
+        is_known = (
+            self.states.holds(fingerprints(_side_by_side(newest)))
+            if self.cells is None
+            else self.cells.holds(fingerprints(coarse(newest)))
+        )
+        return is_known.reshape(next(iter(named(observations).values())).shape[:2])
+
+    def _seen(self, observations: Observations) -> tuple[Any, Any]:
+        """Observations (T, N, ...) as arrays (T N, ...), whole and by their newest frames."""
+        rows = named(flatten_time(observations))
+        seen: Any = unnamed({k: part.numpy() for k, part in rows.items()}, like=self._shape)  # pyrefly: ignore
+        return seen, newest_frames(self._shape, seen, self._frames)
 
     def _count(self, step: int, prints: Tensor, real: Tensor | None, places: Tensor | None, bonuses: Tensor) -> None:
         """Count what is given: the prints of stacks, states and, of images, cells, (T, N, 2 or 3)."""
