@@ -75,7 +75,8 @@ def test_the_paper_is_eight_games_and_five_seeds_with_a_score_to_normalize_with(
 def test_runs_are_shared_between_figures_where_they_are_the_same():
     laptop = {name: {job.name: job.config for job in settings_of(name)["laptop"].jobs()} for name in STUDIES}
     atari = {job.name: job.config for job in settings_of("atari")["laptop"].jobs()}
-    assert laptop["figure5"] == laptop["figure6"] == atari
+    assert laptop["figure5"] == laptop["figure6"]
+    assert laptop["figure5"].items() <= atari.items()
     for name in ("figure3", "figure4"):
         same = laptop[name].keys() & atari.keys()
         assert len(same) == 3

@@ -1,13 +1,14 @@
 """Atari games without reward under every bonus: unique states, and the raw score that comes with them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from optimist.reporting.figures.learning_curves import draw_learning_curves
 from optimist.studies.atari.games import FULL_STEPS, GAMES, LAPTOP, PAPER_GAMES, frames, games, smoke_games, visited
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
 from optimist.studies.training.rows import curves, judge_failures, run_row, summary, trained, values_of
-from optimist.studies.training.tasks import RANDOM, TrainingSettings
+from optimist.studies.training.tasks import RANDOM, Task, TrainingSettings
 from optimist.studies.training.verdicts import judge_more
 
 # ---- What ------------------------------------------------------------------------------------------------------------
@@ -37,10 +38,20 @@ def figures(tables: Tables) -> Mapping[str, Draw]:
 
 # ---- Settings --------------------------------------------------------------------------------------------------------
 
+PAPER_FEATURES = "acb-argmax"
+"""ACB with the paper's features: the label is the most likely action, and the floor is one for all coordinates."""
+
+
+def with_paper_features(task: Task) -> Task:
+    """``task`` with one learner more."""
+    own = {"bonus": "acb", "bonus_options": ("feature_loss=argmax", "floor=all")}
+    return replace(task, learners=(*task.learners, PAPER_FEATURES), own=task.own | {PAPER_FEATURES: own})
+
+
 SCALES = {
     "smoke": smoke_games(GAMES[0], learners=("acb", RANDOM), env_options=("num_threads=1",)),
-    "laptop": LAPTOP,
-    "paper": TrainingSettings(games(PAPER_GAMES, FULL_STEPS)),
+    "laptop": replace(LAPTOP, tasks=tuple(map(with_paper_features, LAPTOP.tasks))),
+    "paper": TrainingSettings(tuple(map(with_paper_features, games(PAPER_GAMES, FULL_STEPS)))),
 }
 
 # ---- Verdict ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from optimist.reporting.figures.comparisons import draw_choices
 from optimist.reporting.tables import Row
-from optimist.studies.atari.games import LAPTOP_NUMBERS, games
+from optimist.studies.atari.games import SHORT_RUNS, games
 from optimist.studies.study import Draw, Measurement, Session, Study, Tables, Verdict
 from optimist.studies.training.deepsea import reward_free
 from optimist.studies.training.minigrid import ROOMS
@@ -150,7 +150,7 @@ def rooms(steps: int) -> Task:
     return Task("MultiRoom, one level", ROOMS, steps, ("acb",), {"env_options": ("level={seed}",)})
 
 
-(BREAKOUT,) = games(("Breakout-v5",), 8_192, ("acb",), **LAPTOP_NUMBERS)
+(BREAKOUT,) = games(("Breakout-v5",), 8_192, ("acb",), **SHORT_RUNS)
 LAPTOP = (variants(sea(30, 81_920)), lottery(sea(50, 122_880)), lottery(rooms(40_960)), lottery(BREAKOUT))
 SCALES = {
     "smoke": smoke(variants(sea(4, 128)), lottery(sea(5, 128))),
