@@ -11,7 +11,7 @@ from typing import Any
 
 import optimist
 from optimist.reporting.tables import Row
-from optimist.studies.study import ALL_RUNS_FINISH, Verdict, read_verdicts
+from optimist.studies.study import ALL_RUNS_FINISH, FURTHER_SEEDS, Verdict, read_verdicts
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,9 @@ def budget_of(settings: Mapping[str, Any]) -> tuple[str, str]:
     training = settings.get("training", settings)
     if "tasks" in training:
         steps = spread([task["total_steps"] for task in training["tasks"]])
-        return str(len(training["seeds"])), f"{steps} steps per run"
+        further = len(FURTHER_SEEDS) if any(task.get("contested") for task in training["tasks"]) else 0
+        seeds = len(training["seeds"])
+        return spread([seeds, seeds + further]), f"{steps} steps per run"
     rounds = spread([value for name, value in settings.items() if name.endswith("horizon")])
     trials = [v for name, v in settings.items() if name.endswith("trials") and not name.startswith("selection")]
     return spread(trials), f"{rounds} rounds per trial" if rounds else ""

@@ -34,6 +34,8 @@ VERDICTS, FAILURES, RECORD = "verdicts", "failures", "record.json"
 """The tables that every study may have, and the file that says how it was made."""
 ARCHIVE = "played.zip"
 """The metrics of all training runs of a study: see `optimist.studies.training.archive`."""
+FURTHER_SEEDS = (105, 106, 107, 108, 109)
+"""For claims that the first five seeds left undecided."""
 ALL_RUNS_FINISH = "every run of the study finishes"
 """The claim that no run failed: of every study of training runs, and none of the paper's."""
 OPTIONAL = (FAILURES,)

@@ -25,7 +25,7 @@ from optimist.studies.training import rows as rows_of
 from optimist.studies.training import verdicts as judging
 from optimist.studies.training.rows import Played
 from optimist.studies.training.runs import Failed, Job
-from optimist.studies.training.tasks import REPORTED_SEEDS, Task
+from optimist.studies.training.tasks import REPORTED_SEEDS, Task, TrainingSettings
 from optimist.training.config import TrainConfig
 
 STUDIES = {
@@ -72,6 +72,17 @@ def test_every_scale_is_a_set_of_valid_runs_with_a_record(name):
         json.dumps(dataclasses.asdict(settings))
     published = getattr(import_module(f"optimist.studies.{STUDIES_AT[name]}"), "PUBLISHED", {})
     assert {task for task, _ in published} <= {task.name for task in scales["laptop"].tasks}
+
+
+def test_contested_learners_are_played_on_further_seeds_until_seeds_are_asked_for():
+    task = Task("t", "DeepSea-5", 99, ("acb", "rnd", "none"), contested=("acb", "none"))
+    settings = TrainingSettings((task,), seeds=(100, 101))
+    jobs = [(job.learner, job.config.seed) for job in settings.jobs()]
+    assert jobs[:6] == [(learner, seed) for seed in (100, 101) for learner in ("acb", "rnd", "none")]
+    assert jobs[6:] == [(learner, seed) for seed in range(105, 110) for learner in ("acb", "none")]
+    assert [job.config.seed for job in settings.with_seeds([7]).jobs()] == [7, 7, 7]
+    with pytest.raises(ValueError, match="fields for count, which is none of"):
+        Task("t", "DeepSea-5", 99, ("acb",), contested=("count",))
 
 
 def test_a_learner_is_the_preset_with_the_changes_of_all_and_its_own():

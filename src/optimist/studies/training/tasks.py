@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from optimist.bonuses import factory
 from optimist.config import key_values, replaced
-from optimist.studies.study import require_seeds
+from optimist.studies.study import FURTHER_SEEDS, require_seeds
 from optimist.studies.training.runs import Job
 from optimist.training.config import TrainConfig
 from optimist.training.presets import defaults_for
@@ -38,9 +38,11 @@ class Task:
     learners: tuple[str, ...]
     changes: dict[str, Any] = field(default_factory=dict)
     own: dict[str, dict[str, Any]] = field(default_factory=dict)
+    contested: tuple[str, ...] = ()
+    """Learners that are played on `FURTHER_SEEDS` too: five seeds left a claim about them undecided."""
 
     def __post_init__(self) -> None:
-        strangers = sorted(self.own.keys() - set(self.learners))
+        strangers = sorted({*self.own, *self.contested} - set(self.learners))
         if strangers:
             raise ValueError(f"{self.name} has fields for {', '.join(strangers)}, which is none of {self.learners}")
 
@@ -65,12 +67,12 @@ def with_variants(task: Task, of: str, variants: Mapping[str, Mapping[str, Any]]
         keys = {option.partition("=")[0] for option in added}
         kept = tuple(option for option in before if option.partition("=")[0] not in keys)
         result[name] = own | dict(fields) | {"bonus_options": kept + added}
-    return replace(task, learners=tuple(variants), own=result)
+    return replace(task, learners=tuple(variants), own=result, contested=())
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Everything that a study depends on: every learner of every task on every seed."""
+    """Everything that a study depends on: every learner of every task on every seed, the contested ones on more."""
 
     tasks: tuple[Task, ...]
     seeds: tuple[int, ...] = REPORTED_SEEDS
@@ -78,8 +80,9 @@ class TrainingSettings:
     """Learners that a user added to every task."""
 
     def with_seeds(self, seeds: Sequence[int]) -> Self:
-        """The same tasks on other seeds."""
-        return replace(self, seeds=require_seeds(seeds))
+        """The same tasks on other seeds, all learners on the same ones."""
+        tasks = tuple(replace(task, contested=()) for task in self.tasks)
+        return replace(self, tasks=tasks, seeds=require_seeds(seeds))
 
     def with_learners(self, learners: Sequence["Added"]) -> Self:
         """Every task with further learners."""
@@ -90,11 +93,13 @@ class TrainingSettings:
 
     def jobs(self) -> list[Job]:
         """The runs, seed by seed: a study that is interrupted has something of every learner."""
+        rounds = [(seed, [(task, task.learners) for task in self.tasks]) for seed in self.seeds]
+        rounds += [(seed, [(task, task.contested) for task in self.tasks]) for seed in FURTHER_SEEDS]
         return [
             Job(task.name, learner, task.config(learner, seed))
-            for seed in self.seeds
-            for task in self.tasks
-            for learner in task.learners
+            for seed, places in rounds
+            for task, learners in places
+            for learner in learners
         ]
 
 
