@@ -19,8 +19,9 @@ def improvement_rows(runs: Sequence[Row], pairs: Pairs) -> list[Row]:
     """Of each rival a row over all tasks, and one per task: P(improvement) with its 95 % interval (rliable's).
 
     ``runs`` have study, task, learner, seed, ``score`` (more is better; only compared within a task) and ``counts``. A
-    run that two studies show is taken once, of the first. Tasks on which all scores are the same say nothing and are
-    left out, runs without a score too. Over all tasks only those that count are taken, each with the same weight.
+    run that two studies show is taken once, of the first, and so is a task that they share: one whose ``world`` is the
+    same, the environment with its options, whatever the budget. Tasks on which all scores are the same say nothing and
+    are left out, runs without a score too. Over all tasks only those that count are taken, each with the same weight.
     """
     result: list[Row] = []
     for rival, candidates in pairs.items():
@@ -37,6 +38,7 @@ def by_task(
 ) -> dict[tuple[str, str, bool], tuple[Array, Array]]:
     """Our scores and theirs, by the study, the task and whether it counts."""
     seen: set[tuple[object, ...]] = set()
+    worlds: dict[tuple[str, str, bool], str] = {}
     found: dict[tuple[str, str, bool], dict[str, list[float]]] = {}
     for run in runs:
         identity = tuple(str(run.get(name)) for name in SAME_RUN)
@@ -44,12 +46,16 @@ def by_task(
             continue
         seen.add(identity)
         task = (str(run["study"]), str(run["task"]), bool(run["counts"]))
+        worlds[task] = str(run.get("world") or task)
         found.setdefault(task, {}).setdefault(str(run["learner"]), []).append(float(run["score"]))
     result: dict[tuple[str, str, bool], tuple[Array, Array]] = {}
-    for task, learners in found.items():
+    taken: set[str] = set()
+    for task in sorted(found, key=lambda task: not task[2]):  # one that counts is not hidden by one that does not
         for ours, theirs in candidates:
-            if ours in learners and theirs in learners:
+            learners = found[task]
+            if ours in learners and theirs in learners and worlds[task] not in taken:
                 result[task] = np.array(learners[ours]), np.array(learners[theirs])
+                taken.add(worlds[task])
                 break
     return result
 

@@ -40,13 +40,27 @@ def exploration_value(folder: Path) -> list[Row]:
     Over all tasks only runs of today's version count: those of a former one had other defaults.
     """
     runs = [
-        {"study": study.name, "score": score, "counts": is_of_today(study), **row}
+        {"study": study.name, "world": world, "score": score, "counts": is_of_today(study), **row}
         for place in study_folders(folder)
         if (place / "runs.csv").is_file()
         for study in [read_study(place)]
         for row, score in with_scores(read_csv(place / "runs.csv"))
+        for world in [worlds_of(study).get(row["task"], "")]
     ]
     return improvement_rows(runs, PAIRS)
+
+
+def worlds_of(study: StudyFolder) -> dict[str, str]:
+    """What is played in each task of a study, in words: the environment and what it is played with.
+
+    Where a run ends and on how many threads its environments run is no part of it.
+    """
+    result: dict[str, str] = {}
+    for task in study.settings.get("tasks", ()):
+        changes = {name: value for name, value in task["changes"].items() if name != "stop_at_success"}
+        options = [text for text in changes.pop("env_options", ()) if not text.startswith("num_threads=")]
+        result[task["name"]] = json.dumps([task["env"], changes, options], sort_keys=True)
+    return result
 
 
 def with_scores(rows: Sequence[Row]) -> Iterator[tuple[Row, float]]:

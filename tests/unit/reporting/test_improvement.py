@@ -51,6 +51,20 @@ def test_what_says_nothing_is_left_out():
     assert improvement_rows(silent, PAIRS) == []
 
 
+def test_a_task_that_two_studies_share_counts_once_even_if_its_runs_end_elsewhere():
+    mine = [*runs("sea", "acb", (1.0, 2.0)), *runs("sea", "rnd", (0.0, 0.0))]
+    longer = [*runs("N = 20", "acb", (0.0, 0.0), study="t"), *runs("N = 20", "rnd", (5.0, 6.0), study="t")]
+    both = [run | {"world": "DeepSea-20"} for run in (*mine, *longer)]
+    whole, one = improvement_rows(both, PAIRS)
+    assert (whole["tasks"], one["task"], one["improvement"]) == (1, "sea", 1.0)
+    other = [run | {"world": run["study"]} for run in (*mine, *longer)]
+    assert improvement_rows(other, PAIRS)[0]["tasks"] == 2
+    former = [run | {"counts": run["study"] == "t"} for run in both]  # one that counts is not hidden
+    assert [row["task"] for row in improvement_rows(former, PAIRS)] == [ALL, "N = 20"]
+    lonely = [run for run in both if run["study"] == "t" or run["learner"] == "acb"]  # nor by one without a rival
+    assert [row["task"] for row in improvement_rows(lonely, PAIRS)] == [ALL, "N = 20"]
+
+
 def test_a_run_that_two_studies_show_counts_once_and_the_first_pair_of_a_task_is_taken():
     shown = [*runs("a", "acb", (1.0, 2.0)), *runs("a", "rnd", (0.0, 0.0))]
     again = [{**run, "study": "other"} for run in shown]

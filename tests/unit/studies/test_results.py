@@ -14,11 +14,19 @@ import optimist
 from optimist.cli.results import ResultsCommand, run_results
 from optimist.reporting.improvement import ALL
 from optimist.reporting.tables import write_csv
-from optimist.studies.claims import claim_rows, markdown
+from optimist.studies.claims import StudyFolder, claim_rows, markdown
 from optimist.studies.fidelity.fidelity import FidelitySettings
 from optimist.studies.questions import QUESTIONS
 from optimist.studies.registry import STUDIES, find_study
-from optimist.studies.results import exploration_value, judge_again, page, redraw, study_folders, with_scores
+from optimist.studies.results import (
+    exploration_value,
+    judge_again,
+    page,
+    redraw,
+    study_folders,
+    with_scores,
+    worlds_of,
+)
 from optimist.studies.study import read_csv, read_tables
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -141,3 +149,14 @@ def test_a_benchmark_is_shown_with_its_command_and_conditions_and_left_out_witho
     assert "`python benchmarks/bench_recommender.py`; [conditions](benchmarks/recommender.md)." in text
     assert "| steady | vw --squarecb |" in text
     assert "bench_startup" not in text
+
+
+def test_a_world_is_the_environment_and_its_options_whatever_the_budget():
+    def settings(**changes):
+        return {"tasks": [{"name": "t", "env": "DeepSea-20", "total_steps": len(changes), "changes": changes}]}
+
+    def world(**changes):
+        return worlds_of(StudyFolder("s", "", "", settings(**changes), ()))["t"]
+
+    assert world() == world(stop_at_success=0.9) == world(env_options=["num_threads=1"])
+    assert len({world(), world(**{"extrinsic.weight": 0.0}), world(env_options=["level=1"])}) == 3
