@@ -15,6 +15,8 @@ def draw_improvement(rows: Sequence[Row], path: Path) -> None:
     """
     rivals = list(dict.fromkeys(row["rival"] for row in rows))
     tasks = list(dict.fromkeys((row["study"], row["task"]) for row in rows if row["task"] != ALL))
+    counted = {(row["study"], row["task"]) for row in rows if row["counts"]}
+    tasks.sort(key=lambda task: (task not in counted, task[0]))  # stable: within a study as they come
     lines = {(study, task): place for place, (study, task) in enumerate([("", ALL), *tasks])}
     runs = max(row["runs"] for row in rows if row["task"] != ALL)
     caption = (
