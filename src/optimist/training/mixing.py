@@ -94,8 +94,11 @@ class Mixing:
     def extrinsic(self, rewards: Tensor, ended: Tensor) -> Tensor:
         """The extrinsic rewards of a rollout, which are taken in first, with costs made weak while gains are rare.
 
-        ``ended`` says where episodes did. Shapes: (T, N) -> (T, N).
+        ``ended`` says where episodes did. In the reward-free setting nothing is taken in: there is no task, whatever
+        the environment pays. Shapes: (T, N) -> (T, N).
         """
+        if self._config.extrinsic.weight == 0:
+            return rewards
         sums = self._run(0, rewards.double(), self._config.extrinsic.discount, ended)
         self.largest = max(self.largest, sums.abs().max().item())
         self._has_gains |= bool((rewards > 0).any())

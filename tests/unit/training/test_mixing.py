@@ -40,6 +40,24 @@ def goal(size):
     return rewards
 
 
+@pytest.mark.parametrize("mixing", ["balanced", "rnd"])
+@pytest.mark.parametrize("rewards", [costs(1.0), goal(1.0), torch.ones(STEPS, ENVS)], ids=["costs", "goal", "gains"])
+def test_without_reward_nothing_depends_on_what_the_environment_pays(rewards, mixing):
+    config = replace(CONFIG, extrinsic=Signal(0.0, 0.99, True), mixing=mixing)
+    paid, unpaid = Mixing(config), Mixing(config)
+    ended = NEVER.clone()
+    ended[7::8] = True
+    for k in range(30):
+        for one, given, returns in ((paid, rewards, [k + 1.0] * 40), (unpaid, 0 * rewards, [0.0] * 40)):
+            one.extrinsic(given, ended)
+            one.intrinsic(drawn(k))
+            one.remember_entropy(1.0 if k == 0 else 0.01)
+            weights = one.weights(1.0, returns)
+            assert weights.tolist() == [0.0, 1.0]  # 0.1.0 to 0.2.0: the bonus fell to 0 where games paid
+        assert paid.entropy_weight() == unpaid.entropy_weight()
+        assert not paid.has_task
+
+
 def test_a_task_is_masked_until_its_first_reward():
     mixing = Mixing(CONFIG)
     mixing.extrinsic(torch.zeros(STEPS, ENVS), NEVER)
