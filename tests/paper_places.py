@@ -48,6 +48,7 @@ QUOTES = {
         "normalize intrinsic bonuses by a running estimate of their standard deviation",
         "128 parallel agents and rollouts of 128 timesteps",
         "the ACB bonus typically drops by a significant margin",
+        "These intrinsic bonuses encourage the agent to avoid the start state",
         "two value heads, one for intrinsic and another for extrinsic rewards",
         "visiting as many or more states than baselines in most of the environments considered",
         "alpha is fixed at 10^-6",
