@@ -20,7 +20,7 @@ REFERENCE_FRAMES = 2_000_000_000
 """The budget of RND's table. The paper takes RND's settings and does not state its own budget in words."""
 FULL_STEPS = REFERENCE_FRAMES // SKIP
 LAPTOP_STEPS = 500_000
-"""Two million frames: a quarter of an hour of one core per run."""
+"""Two million frames: some 18 minutes of one core per run."""
 SHORT_RUNS: dict[str, Any] = {
     "n_envs": 8,
     "steps": 64,
@@ -35,9 +35,9 @@ SHORT_RUNS: dict[str, Any] = {
 """PPO with small rollouts and large steps. With RND's own numbers a policy has not left its start after so few steps:
 on a tuning seed of Breakout the KL divergence of a rollout stayed below 1e-4, here it is 0.003."""
 LAPTOP_NUMBERS: dict[str, Any] = SHORT_RUNS | {"n_envs": 32, "epochs": 2, "precision": "bf16", "mixing": "rnd"}
-"""The same in rollouts of 2,048 steps, with half of the passes, and the trunk in bfloat16: three times as fast. Task
-and bonus are weighed by RND's mix, as in the paper: the balanced one takes the bonus away where half of the games
-pay."""
+"""The same in rollouts of 2,048 steps, with half of the passes, and the trunk in bfloat16, for speed: how they were
+chosen is in docs/experiment_log.md, session 13. Task and bonus are weighed by RND's mix, as in the paper: the balanced
+one takes the bonus away where half of the games pay."""
 JOINT: dict[str, Any] = {"extrinsic.weight": 2.0, "intrinsic.weight": 1.0}
 """With their rewards: advantages are 2 x extrinsic + 1 x intrinsic, as in RND and the released code."""
 VISITED = {"unique_states": "states", "unique_cells": "coarse cells"}
