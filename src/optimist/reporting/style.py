@@ -68,6 +68,8 @@ LOOKS: Mapping[str, Look] = {
     "acb-512": Look(*VIOLET, "dashdot", "D"),
     "acb-penultimate": Look(*CYAN, "dash", "s"),
     "acb-streaming": Look(*CYAN, "dashdot", "o"),
+    "acb-defaults": Look(*CYAN, "solid", "^"),
+    "acb-argmax": Look(*CYAN, "dash", "D"),
     "rnd": Look(*ORANGE, "solid", "s"),
     "icm": Look(*PLUM, "dashdot", "^"),
     "count": Look(*GREEN, "dash", "D"),

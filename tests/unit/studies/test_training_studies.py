@@ -11,7 +11,7 @@ import pytest
 from optimist.studies.atari import atari, figure3, montezuma
 from optimist.studies.registry import STUDIES as STUDIES_AT
 from optimist.studies.registry import find_study
-from optimist.studies.study import Session, carry_out
+from optimist.studies.study import FURTHER_SEEDS, Session, carry_out
 from optimist.studies.training import (
     combination_lock,
     deepsea,
@@ -68,7 +68,7 @@ def test_every_scale_is_a_set_of_valid_runs_with_a_record(name):
     for settings in scales.values():
         jobs = settings.jobs()
         assert len({job.name for job in jobs}) == len(jobs)
-        assert set(settings.seeds) <= set(REPORTED_SEEDS)
+        assert set(settings.seeds) <= {*REPORTED_SEEDS, *FURTHER_SEEDS}
         json.dumps(dataclasses.asdict(settings))
     published = getattr(import_module(f"optimist.studies.{STUDIES_AT[name]}"), "PUBLISHED", {})
     assert {task for task, _ in published} <= {task.name for task in scales["laptop"].tasks}
@@ -274,8 +274,9 @@ def test_the_other_verdicts():
         *condition("lock, horizon 11", "acb", success_rate=(0.99, 1.0, 1.0, 0.98, 1.0)),
         *condition("lock, horizon 11", "rnd", success_rate=(0.5, 0.0, 1.0, 0.5, 0.2)),
         *condition("lock, horizon 11", "none", success_rate=(0.0,) * 5),
+        *condition("lock, horizon 11", "acb-defaults", success_rate=(1.0, 0.97, 1.0, 0.0, 1.0)),
     ]
-    assert list(judgements(combination_lock.judge({"runs": lock})).values()) == ["holds"] * 4
+    assert list(judgements(combination_lock.judge({"runs": lock})).values()) == ["holds"] * 4 + ["not enough data"]
     grid = [
         *condition("DoorKey-8x8", "acb", success_rate=(0.9, 0.92, 0.91, 0.9, 0.89), solved_at=(math.nan,) * 5),
         *condition("MultiRoom-N4-S5", "acb", success_rate=(0.0,) * 5, solved_at=(math.nan,) * 5),
