@@ -1,8 +1,26 @@
 """What cannot fit into memory is refused in words."""
 
+import platform
+import subprocess
+import sys
+
 import pytest
 
 from optimist import memory
+
+FAULTS_OF_TEN_BLOCKS = """
+import resource, sys
+from optimist import memory
+if sys.argv[1] == "kept":
+    assert memory.keep_freed_memory()
+def pages():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+before = pages()
+for _ in range(10):
+    block = b"x" * 2**26
+    del block
+print(pages() - before)
+"""
 
 
 def test_more_than_there_is_is_refused_and_less_is_not(monkeypatch):
@@ -36,3 +54,14 @@ def test_this_machine_has_some():
 )
 def test_sizes_in_words(size, words):
     assert memory.in_words(size) == words
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has mallopt")
+def test_blocks_that_are_freed_are_used_again():
+    """Ten blocks of 64 MiB: each of their 16,384 pages is a fault once, not ten times."""
+    faults = {
+        mode: int(subprocess.check_output([sys.executable, "-c", FAULTS_OF_TEN_BLOCKS, mode], text=True))
+        for mode in ("kept", "given-back")
+    }
+    assert faults["kept"] < 2 * 2**14
+    assert faults["given-back"] > 9 * 2**14

@@ -22,6 +22,7 @@ from optimist.bonuses.observations import flatten_time, map_observations, take
 from optimist.bonuses.protocol import Bonus, Transitions, require_bonus
 from optimist.bonuses.transitions import shared_rows
 from optimist.config import key_values
+from optimist.memory import keep_freed_memory
 from optimist.ranks import ALONE, Ranks
 from optimist.seeding import stream_seed
 from optimist.training import environments
@@ -67,6 +68,7 @@ class Trainer:
         self.config, self.ranks, self._given = config, ranks, given
         self.step = 0
         torch.set_num_threads(ranks.threads(config.threads or usable_cores()))
+        keep_freed_memory()
         self.device = chosen_device(config.device)
         require_precision(config.precision, self.device)
         self.environments = Recorded(self.make_environments(config.n_envs, ranks), ranks)
