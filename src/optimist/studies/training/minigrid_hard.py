@@ -84,8 +84,8 @@ BUDGETS: Mapping[str, tuple[int, int]] = {
 """Steps of a run at laptop and at paper scale. The latter are those of the public scripts of NovelD and DEIR: 2M for
 DoorKey-16x16 and MultiRoom-N6, 5M for KeyCorridorS6R3, here for the others too (SB3's zoo: ObstructedMaze-2Dlh and
 LockedRoom unsolved by PPO after 10M). Steps in a second of a processor on DoorKey-16x16: ACB 9,000, RND 6,400, E3B
-6,800, counts alone 13,700, none 14,700; on MultiRoom-N6 (Farama's) half as many. A run that solves nothing takes 2 to 13
-minutes."""
+6,800, counts alone 13,700, none 14,700; on MultiRoom-N6 (Farama's) half as many. A run that solves nothing takes 2 to
+13 minutes."""
 
 
 def level(name: str, steps: int, learners: tuple[str, ...] = LEARNERS) -> Task:
