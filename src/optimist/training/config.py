@@ -39,8 +39,8 @@ class Balance:
 
     costs_alone: float = 0.1
     """Weight of a task that has brought no good news; 1: costs count in full from the first one on."""
-    bonus_beside_costs: float = 0.3
-    """What the bonus wanes to while there are no good news."""
+    bonus_beside_costs: float = 1.0
+    """What the bonus wanes to while there are no good news; 1: it does not wane."""
     bonus_beside_gains: float = 0.1
     """Weight of the bonus once a reward above 0 was met."""
     bonus_beside_progress: float = 0.5

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from optimist.bonuses.checkpointing import require_same_layout
 from optimist.bonuses.scaling import ReturnScale
+from optimist.config import leaves
 from optimist.training.config import TrainConfig
 from optimist.training.runs.checkpoints import require_entries
 
@@ -33,8 +34,8 @@ class Mixing:
     *The task* is weighed in units of the largest discounted sum of rewards met so far, which makes rewards of any size
     alike. Until a reward that is not 0 its advantages are masked: they are nothing but errors of the value head.
 
-    - While there are only costs it counts a tenth, and the bonus does not wane below 0.3: costs say what to avoid, not
-      what to look for, and the cheapest is to do nothing.
+    - While there are only costs it counts a tenth, and the bonus does not wane: costs say what to avoid, not what to
+      look for, and the cheapest is to do nothing.
     - An episode that did better than the best of the first twenty by more than their range is good news: the task
       counts in full, and the bonus by the share of recent episodes that fall short of the best one, so that an agent
       that has solved a task stays there.
@@ -239,6 +240,18 @@ class Mixing:
         self._task_rollouts, self._share_short = state["task_rollouts"], state["share_short"]
         first, last = state["entropies"].tolist()
         self._entropies = (first, last)
+
+
+def unread(config: TrainConfig) -> set[str]:
+    """Fields, as `leaves` names them, that nothing reads in a run of ``config``: other values would not change it."""
+    names = set(leaves(config.balance))
+    if config.mixing == "rnd":
+        read: set[str] = set()
+    elif not config.explores:
+        read = {"costs_alone"}
+    else:
+        read = {"hardest_push"} if config.extrinsic.weight == 0 else names
+    return {f"balance.{name}" for name in names - read}
 
 
 def rising(values: Sequence[float]) -> float:

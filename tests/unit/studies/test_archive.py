@@ -12,7 +12,7 @@ from optimist.studies.study import ARCHIVE, Session
 from optimist.studies.training.archive import add_to_archive, archived
 from optimist.studies.training.rows import curves, run_row, trained
 from optimist.studies.training.runs import Job
-from optimist.training.config import TrainConfig
+from optimist.training.config import Balance, TrainConfig
 
 TINY = TrainConfig(env="DeepSea-4", bonus="count", total_steps=512, n_envs=4, steps=32, warm_up_steps=0, width=8)
 
@@ -78,6 +78,16 @@ def test_a_run_of_other_settings_or_of_another_version_is_refused(played):
     with pytest.raises(ValueError, match=rf"version 0\.0\.1, and this is {optimist.__version__}"):
         trained(jobs(0), Session(folder, workers=1))
     assert not (folder / "runs").exists()
+
+
+def test_a_setting_that_the_run_does_not_read_is_no_other_setting(played):
+    folder, _ = played
+    other = {"balance": Balance(costs_alone=0.5)}  # the mixing is RND's, which has no balance
+    assert archived(jobs(0, **other), folder / ARCHIVE)
+    rewrite(folder / ARCHIVE, lambda entry: entry["config"].update(mixing="balanced"))
+    assert archived(jobs(0, mixing="balanced"), folder / ARCHIVE)
+    with pytest.raises(ValueError, match=r"was played with balance\.costs_alone=0\.1 \(now 0\.5\)"):
+        archived(jobs(0, mixing="balanced", **other), folder / ARCHIVE)
 
 
 def test_a_setting_that_came_after_the_run_had_its_default_then(played):

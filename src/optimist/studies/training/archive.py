@@ -20,6 +20,7 @@ from optimist.config import leaves
 from optimist.files import write_atomically
 from optimist.studies.training.runs import Job
 from optimist.training.config import TrainConfig
+from optimist.training.mixing import unread
 from optimist.training.runs.metrics_log import Columns
 
 KEPT = ("step", "episodes", "unique_states", "return_mean", "success_rate", "unique_cells", "unique_places")
@@ -43,7 +44,7 @@ class Played:
 def archived(jobs: Sequence[Job], path: Path) -> dict[str, Played]:
     """Those of ``jobs`` whose runs are in the archive ``path``, by their names; none if there is no archive.
 
-    An error if one of them was played with other settings, or by another version.
+    An error if one of them was played with other settings, of those that it reads, or by another version.
     """
     if not path.is_file():
         return {}
@@ -114,7 +115,7 @@ def _played(job: Job, text: str, path: Path) -> Played:
     usual = leaves(TrainConfig())
     names = [*then, *(name for name in now if name not in then)]
     was = {name: then.get(name, usual.get(name)) for name in names}  # a setting that came later had its default
-    differing = [name for name in names if was[name] != now.get(name)]
+    differing = [name for name in names if was[name] != now.get(name) and name not in unread(job.config)]
     if differing:
         changes = ", ".join(f"{name}={was[name]!r} (now {now.get(name)!r})" for name in differing)
         raise ValueError(f"the run {job.name} in {path} was played with {changes}. {_way_on(path)}")

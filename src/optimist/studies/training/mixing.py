@@ -17,6 +17,7 @@ from optimist.studies.training.verdicts import decided
 PARTS: Mapping[str, dict[str, Any]] = {
     "mixing=rnd": {"mixing": "rnd"},
     "costs in full": {"balance.costs_alone": 1.0},
+    "bonus wanes beside costs": {"balance.bonus_beside_costs": 0.3},
     "bonus in full beside gains": {"balance.bonus_beside_gains": 1.0},
     "bonus in full when solved": {"balance.bonus_when_solved": 1.0, "balance.bonus_beside_progress": 1.0},
     "raw observations": {"normalize_observations": False},
@@ -27,8 +28,9 @@ TASKS: Mapping[str, int] = {
     "MountainCarContinuous-v0": 100_000,
     "CartPole-v1": 200_000,
     "FrozenLake-12x12": 150_000,
+    "DeepSea-30": 300_000,
 }
-"""A cost per step, a cost per action, dense gains, one gain at the end. Steps of a run."""
+"""A cost per step, a cost per action, dense gains, a gain at the end, and one at the end of costs. Steps of a run."""
 
 
 def variants(of: Task) -> Task:

@@ -16,6 +16,7 @@ from optimist.files import InUse, Token, new_work
 from optimist.studies.attempts import Status, attempted
 from optimist.studies.study import Session
 from optimist.training.config import TrainConfig
+from optimist.training.mixing import unread
 from optimist.training.ppo import Trainer
 from optimist.training.runs.run import Interrupted, read_config, resume, train
 
@@ -127,7 +128,7 @@ def require_trainable(jobs: Sequence[Job], place: Path) -> None:
             continue
         stored = read_config(place / job.name)
         then, now = leaves(stored), leaves(job.config)
-        differing = [name for name in now if then[name] != now[name]]
+        differing = [name for name in now if then[name] != now[name] and name not in unread(job.config)]
         if differing:
             changes = ", ".join(f"{name}={then[name]!r} (now {now[name]!r})" for name in differing)
             raise ValueError(
