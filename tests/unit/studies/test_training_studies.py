@@ -221,7 +221,7 @@ def judgements(verdicts):
     return {verdict.claim: verdict.judgement for verdict in verdicts}
 
 
-def test_deepsea_names_the_largest_sea_that_a_majority_solved():
+def test_deepsea_says_of_each_sea_whether_acb_solves_it_and_names_the_largest_that_a_majority_solved():
     never = math.nan
     paid = [
         *condition("reward, N = 10", "acb", solved_at=(1.0, 2.0, 3.0)),
@@ -229,8 +229,9 @@ def test_deepsea_names_the_largest_sea_that_a_majority_solved():
         *condition("reward, N = 30", "acb", solved_at=(1.0, never, never)),
         *condition("reward, N = 10", "none", solved_at=(never, never, never)),
     ]
-    (verdict,) = deepsea.judge({"runs": paid})
-    assert verdict.measured == "1 of 3 seeds; largest N solved by a majority: acb 20, none -"
+    measured = [verdict.measured for verdict in deepsea.judge({"runs": paid})]
+    largest = "largest N solved by a majority: acb 20, none -"
+    assert measured == ["3 of 3 seeds", "2 of 3 seeds", f"1 of 3 seeds; {largest}"]
     free = [
         *condition("reward-free, N = 30", "acb", unique_states=(460, 465, 465)),
         *condition("reward-free, N = 30", "rnd", unique_states=(300, 310, 320)),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from optimist.reporting.figures.learning_curves import draw_learning_curves, draw_solved
@@ -92,18 +93,31 @@ def reward_free(size: int, steps: int, contested: tuple[str, ...] = ()) -> Task:
     return Task(free_name(size), f"DeepSea-{size}", steps, (*BONUSES, RANDOM), changes, contested=contested)
 
 
-def with_reward(size: int, learners: tuple[str, ...] = (*BONUSES, "none"), *, episodes: int = EPISODES) -> Task:
+def with_reward(
+    size: int,
+    learners: tuple[str, ...] = (*BONUSES, "none"),
+    contested: tuple[str, ...] = (),
+    *,
+    episodes: int = EPISODES,
+) -> Task:
     """The sea of ``size`` with its reward, until it is solved."""
-    return Task(f"reward, N = {size}", f"DeepSea-{size}", episodes * size, learners, {"stop_at_success": AIM})
+    fields = {"stop_at_success": AIM}
+    return Task(f"reward, N = {size}", f"DeepSea-{size}", episodes * size, learners, fields, contested=contested)
 
 
 PUBLISHED = {(free_name(size), learner): float(states) for (learner, size), states in PUBLISHED_STATES.items()}
 
 FREE = tuple(reward_free(size, steps, ("acb", "count")) for size, steps in FREE_STEPS.items())
 """Five seeds left it undecided at every size whether ACB visits as many states as counts."""
+PAID = (
+    *map(with_reward, (10, 20)),
+    with_reward(30, contested=("acb", "rnd", "count")),
+    with_reward(50, ("acb", "count"), contested=("acb", "count")),
+)
+"""Five seeds left it undecided whether ACB solves the two largest seas."""
 SCALES = {
     "smoke": smoke(reward_free(5, 256), with_reward(4, episodes=64)),
-    "laptop": TrainingSettings((*FREE, *map(with_reward, (10, 20, 30)), with_reward(50, ("acb", "count")))),
+    "laptop": TrainingSettings((*FREE, *PAID)),
     "paper": TrainingSettings(FREE + tuple(with_reward(size) for size in range(10, 52, 2))),  # bsuite's sweep
 }
 
@@ -111,7 +125,7 @@ SCALES = {
 
 
 def judge(tables: Tables) -> list[Verdict]:
-    """Without reward, two verdicts per size: unique states against RND and counts. With it, the largest sea solved."""
+    """Without reward, two verdicts per size: unique states against RND and counts. With it, what ACB solves."""
     rows = tables["runs"]
     free, paid = ([row for row in rows if is_free(row["task"]) is kind] for kind in (True, False))
     result: list[Verdict] = []
@@ -119,12 +133,11 @@ def judge(tables: Tables) -> list[Verdict]:
         acb, rnd, count = (values_of(free, task, learner, "unique_states") for learner in ("acb", "rnd", "count"))
         result.append(judge_more(f"DeepSea, {task}: ACB visits more states than RND", acb, rnd))
         result.append(judge_at_least(f"DeepSea, {task}: ACB visits at least as many states as counts", acb, count))
-    shares = solved_share(paid)
-    if shares:
-        largest = max(shares, key=lambda row: row["size"])["task"]
-        solved = [not math.isnan(step) for step in values_of(paid, largest, "acb", "solved_at")]
-        verdict = judge_majority(f"DeepSea, {largest}: ACB solves the largest sea", solved)
-        result.append(Verdict(verdict.claim, f"{verdict.measured}; {largest_solved(shares)}", verdict.judgement))
+    for task in dict.fromkeys(row["task"] for row in paid):
+        solved = [not math.isnan(step) for step in values_of(paid, task, "acb", "solved_at")]
+        result.append(judge_majority(f"DeepSea, {task}: ACB solves it within {EPISODES:,} episodes", solved))
+    if shares := solved_share(paid):
+        result[-1] = replace(result[-1], measured=f"{result[-1].measured}; {largest_solved(shares)}")
     return result + judge_failures(tables, len(rows))
 
 
