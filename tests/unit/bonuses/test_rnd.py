@@ -104,6 +104,21 @@ def test_the_bonus_falls_where_it_has_been_and_stays_where_it_has_not(shape):
     assert before_unknown > 0
 
 
+def test_states_that_occur_often_are_read_once_and_have_the_bonus_that_they_have_alone():
+    generator = torch.Generator().manual_seed(0)
+    few = torch.randn(20, 8, generator=generator)
+    which = torch.randint(20, (16, 40), generator=generator)
+    bonus = RND((8,), seed=0)
+    bonus.warm_up(rollout(few[which]))
+    read = []
+    inner = bonus._observations.read
+    bonus._observations.read = lambda rows, index: read.append(len(x := inner(rows, index)["whole"])) or {"whole": x}
+    many = bonus.compute(rollout(few[which]))
+    assert sum(read) == 20
+    alone = torch.stack([bonus.compute(rollout(state.view(1, 1, 8)))[0, 0] for state in few])
+    torch.testing.assert_close(many, alone[which], rtol=1e-4, atol=1e-7)
+
+
 def test_only_the_newest_frame_is_read():
     bonus = RND((4, 84, 84), seed=0)
     observations = frames(1, 2, seed=3)

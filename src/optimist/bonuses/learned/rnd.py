@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from optimist.bonuses.checkpointing import seeded_generator, unchanged_on_error
+from optimist.bonuses.distinct import distinct_rows
 from optimist.bonuses.learned.networks import Encoder, linear
 from optimist.bonuses.learned.trainer import NetworkTrainer, minibatches
 from optimist.bonuses.learned.whitened import CHUNK, WhitenedObservations
-from optimist.bonuses.observations import Channels, ObservationShape, chunks
+from optimist.bonuses.observations import Channels, ObservationShape, chunks, count, named
 from optimist.bonuses.protocol import Bonus
 from optimist.bonuses.transitions import Transitions, at_valid_steps, from_valid_steps, read_on_cpu
 from optimist.checks import require_counts, require_positive_fields
@@ -123,7 +124,10 @@ class RND(Bonus):
 
     def _bonuses(self, transitions: Transitions) -> Tensor:
         rows = self._observations.rows(transitions.next_observations)
-        return torch.cat([self._errors(rows, chunk) for chunk in chunks(transitions.ended.numel(), CHUNK)])
+        distinct = distinct_rows(rows)  # an error is that of a state: equal ones are read once
+        read = rows if distinct is None else named(distinct.of(rows))
+        errors = torch.cat([self._errors(read, chunk) for chunk in chunks(count(read), CHUNK)])
+        return errors if distinct is None else errors[distinct.which]
 
     def _thinned(self, total: int) -> Iterator[Tensor]:
         """Minibatches of which each state stays with the probability ``fraction``.
