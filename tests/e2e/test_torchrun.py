@@ -43,6 +43,30 @@ def train(processes, folder, steps, *, settings=SETTINGS, **launched):
     return done(processes, "train", *settings.split(), "--total-steps", str(steps), "--out", str(folder), **launched)
 
 
+ABORTS_WHEN_TAKEN_APART = """
+import atexit, os, pathlib, sys
+from optimist.training import environments
+class HalfMade:
+    def __del__(self, abort=os.abort):
+        abort()
+sys.half_made = HalfMade()
+atexit.register(pathlib.Path(os.environ["CLOSED"] + os.environ["RANK"]).touch)
+def make(n_envs, **options):
+    return environments.make("DeepSea-6", n_envs=n_envs)
+"""
+
+
+def test_a_rank_that_is_done_leaves_without_pythons_own_close_down(tmp_path):
+    """A thread of gloo ended a rank by SIGABRT after its last step, when Python took itself apart; rarely."""
+    (tmp_path / "halves.py").write_text(ABORTS_WHEN_TAKEN_APART)
+    settings = SETTINGS.replace("DeepSea-6", "halves:make").replace(
+        "acb --bonus-options ensemble_size=8 sketch_size=4", "none"
+    )
+    train(2, tmp_path / "run", 128, settings=settings, PYTHONPATH=str(tmp_path), CLOSED=str(tmp_path / "closed-"))
+    assert (tmp_path / "closed-0").exists()
+    assert (tmp_path / "closed-1").exists()
+
+
 def rows(folder):
     """``metrics.csv`` without the columns of time."""
     with (folder / "metrics.csv").open() as file:

@@ -16,7 +16,7 @@ shows it always. This module imports nothing heavy, so that Ctrl-C is answered f
 
 import sys
 
-from optimist.cli.signals import ignore_signals, leave_at_once_on_signals, leave_stopped
+from optimist.cli.signals import ignore_signals, leave_at_once_on_signals, leave_closed
 
 __all__ = ["main"]
 
@@ -31,6 +31,12 @@ def main() -> None:
 
     code = execute(sys.argv[1:])
     ignore_signals()
-    if code > STOPPED:
-        leave_stopped(code)
+    if code > STOPPED or is_rank():
+        leave_closed(code)
     sys.exit(code)
+
+
+def is_rank() -> bool:
+    """Whether this process is one of several of a training run; nothing is imported to know it."""
+    ranks = sys.modules.get("optimist.ranks")
+    return ranks is not None and ranks.is_launched()

@@ -59,11 +59,12 @@ def raised_signals() -> Iterator[None]:
         sys.unraisablehook = unraisable
 
 
-def leave_stopped(code: int) -> None:
-    """End a process whose command was stopped and has closed what it opened: what is registered for the end is done.
+def leave_closed(code: int) -> None:
+    """End a process whose command has closed what it opened: what is registered for the end is done.
 
-    Python's own close-down is left out: a signal can come in the middle of the import of a library in C, which is then
-    half made, and ends the process by SIGABRT when it is taken apart.
+    Python's own close-down is left out. A signal can come in the middle of the import of a library in C, which is then
+    half made, and ends the process by SIGABRT when it is taken apart. And a thread of gloo can still let go of a tensor
+    then, for which it asks the closed-down Python: one rank of a run that was done ended by SIGABRT.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
