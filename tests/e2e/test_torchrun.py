@@ -57,7 +57,7 @@ def make(n_envs, **options):
 
 
 def test_a_rank_that_is_done_leaves_without_pythons_own_close_down(tmp_path):
-    """A thread of gloo ended a rank by SIGABRT after its last step, when Python took itself apart; rarely."""
+    """Rarely a rank ended by SIGABRT after its last step, when Python took itself apart."""
     (tmp_path / "halves.py").write_text(ABORTS_WHEN_TAKEN_APART)
     settings = SETTINGS.replace("DeepSea-6", "halves:make").replace(
         "acb --bonus-options ensemble_size=8 sketch_size=4", "none"

@@ -63,8 +63,8 @@ def leave_closed(code: int) -> None:
     """End a process whose command has closed what it opened: what is registered for the end is done.
 
     Python's own close-down is left out. A signal can come in the middle of the import of a library in C, which is then
-    half made, and ends the process by SIGABRT when it is taken apart. And a thread of gloo can still let go of a tensor
-    then, for which it asks the closed-down Python: one rank of a run that was done ended by SIGABRT.
+    half made, and ends the process by SIGABRT when it is taken apart. And one rank of a run that was done ended by
+    SIGABRT there: we suppose that a thread of gloo asked the closed-down Python for something.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
