@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from measuring import machine
-from optimist.training.agent import require_precision
+from optimist.training.agent import multiplies_bf16
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.environments.envpool_pool import ATARI
 from optimist.training.ppo import Trainer
@@ -57,7 +57,7 @@ class Task:
     @property
     def ours(self) -> dict[str, dict[str, Any]]:
         """The variants of ours, and what each changes."""
-        return OURS | (IN_BF16 if self.images and has_bf16() else {})
+        return OURS | (IN_BF16 if self.images and multiplies_bf16(torch.device("cpu")) else {})
 
     def quick(self) -> "Task":
         """The same in tiny rollouts."""
@@ -98,15 +98,6 @@ TASKS = (
     Task(setting("MiniGrid-DoorKey-8x8-v0", 16, {}), rounds=20),
     Task(setting("Breakout-v5", 16, ATARI), rounds=7, images=True),
 )
-
-
-def has_bf16() -> bool:
-    """Whether this CPU multiplies in bfloat16."""
-    try:
-        require_precision("bf16", torch.device("cpu"))
-    except ValueError:
-        return False
-    return True
 
 
 def measure(task: Task) -> list[Result]:

@@ -12,7 +12,7 @@ from optimist.bonuses.acb.auxiliary import copied
 from optimist.bonuses.learned.networks import linear
 from optimist.bonuses.observations import Observations, ObservationShape, flatten_time, named, take
 from optimist.own import called, errors_of, imported
-from optimist.training.config import Activation, Precision
+from optimist.training.config import Activation, Precision, PrecisionChoice
 from optimist.training.normalizer import Normalizer, make_normalizer
 from optimist.training.recurrence import GRU, with_hidden, without_hidden
 from optimist.training.trunks import AtariTrunk, Dtype, Shape, make_trunk, plain_shape, random_observations
@@ -268,19 +268,26 @@ def _require_usable(name: str) -> torch.device:
         raise ValueError(f"the device {name!r} cannot be used here: {reason}. Choose auto, cpu, cuda or mps") from None
 
 
-def require_precision(precision: Precision, device: torch.device) -> None:
-    """An error if ``device`` cannot multiply in ``precision``, or only slower than in float32."""
-    if precision == "float32":
-        return
+def chosen_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
+    """What ``device`` is to multiply in: "auto" is bf16 where that is fast. An error if bf16 is asked for elsewhere."""
+    if choice == "float32":
+        return "float32"
+    if multiplies_bf16(device):
+        return "bf16"
+    if choice == "bf16":
+        raise ValueError(
+            "precision 'bf16' needs a CPU with AVX512_BF16 or AMX, or an NVIDIA GPU with bfloat16, and "
+            f"the device {device} has none of them: use precision float32, or auto"
+        )
+    return "float32"
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether ``device`` multiplies in bfloat16, and faster than in float32."""
     match device.type:
         case "cpu":
-            able = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+            return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         case "cuda":
-            able = torch.cuda.is_bf16_supported(including_emulation=False)
+            return torch.cuda.is_bf16_supported(including_emulation=False)
         case _:
-            able = False
-    if not able:
-        raise ValueError(
-            f"precision {precision!r} needs a CPU with AVX512_BF16 or AMX, or an NVIDIA GPU with bfloat16, and "
-            f"the device {device} has none of them: use precision float32"
-        )
+            return False

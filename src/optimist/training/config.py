@@ -16,6 +16,7 @@ from optimist.config import key_values
 TrunkName = Literal["auto", "atari", "image", "grid", "mlp"]
 Activation = Literal["leaky-relu", "relu", "tanh"]
 Precision = Literal["float32", "bf16"]
+PrecisionChoice = Literal["float32", "bf16", "auto"]
 MixingName = Literal["rnd", "balanced"]
 ScheduleName = Literal["constant", "linear", "cosine"]
 LoggerName = Literal["tensorboard", "wandb"]
@@ -140,9 +141,9 @@ class TrainConfig:
     """Bytes beyond which the number of unique states is estimated. Ours."""
     loggers: tuple[LoggerName, ...] = ("tensorboard",)
     """Where metrics are written besides metrics.csv: tensorboard, wandb (Weights & Biases, extra wandb). Ours."""
-    precision: Precision = "float32"
+    precision: PrecisionChoice = "float32"
     """What the policy's trunk multiplies in: float32, or bf16, about twice as fast for images where the CPU or GPU has
-    it. Weights, actor, critic, losses and the bonus stay in float32. Ours."""
+    it, or auto, whichever is faster. Weights, actor, critic, losses and the bonus stay in float32. Ours."""
     device: str = "auto"
     """auto, cpu, cuda, mps. Runs repeat bit by bit on the CPU."""
     threads: int = 0
@@ -159,7 +160,7 @@ class TrainConfig:
         require_choice("learning_rate_schedule", self.learning_rate_schedule, ScheduleName)
         for logger in self.loggers:
             require_choice("loggers", logger, LoggerName)
-        require_choice("precision", self.precision, Precision)
+        require_choice("precision", self.precision, PrecisionChoice)
         require_counts(self, "total_steps", "n_envs", "steps", "epochs", "minibatches", "width", "checkpoint_every")
         require_counts(self, "frame_stack", "restart_every", "eval_episodes")
         require_counts(self, "warm_up_steps", "threads", "unique_states_limit", "eval_every", least=0)

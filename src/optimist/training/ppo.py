@@ -27,7 +27,7 @@ from optimist.ranks import ALONE, Ranks
 from optimist.seeding import stream_seed
 from optimist.training import environments
 from optimist.training.advantages import advantages
-from optimist.training.agent import Factory, chosen_device, make_agent, require_precision
+from optimist.training.agent import Factory, chosen_device, chosen_precision, make_agent
 from optimist.training.config import Signal, TrainConfig
 from optimist.training.distributions import distribution_of, feature_loss
 from optimist.training.environments.protocol import Arrays, Environments
@@ -70,7 +70,7 @@ class Trainer:
         torch.set_num_threads(ranks.threads(config.threads or usable_cores()))
         keep_freed_memory()
         self.device = chosen_device(config.device)
-        require_precision(config.precision, self.device)
+        precision = chosen_precision(config.precision, self.device)
         self.environments = Recorded(self.make_environments(config.n_envs, ranks), ranks)
         if config.stop_at_success and self.environments.success_return is None:
             raise ValueError(
@@ -90,7 +90,7 @@ class Trainer:
             normalize=config.normalize_observations,
             recurrent=config.recurrent,
         ).to(self.device)
-        self.agent.precision = config.precision
+        self.agent.precision = precision
         if not config.threads:
             self._choose_threads()
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, fused=True)

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from optimist.training.agent import make_agent, require_precision
+from optimist.studies.atari import atari
+from optimist.training.agent import chosen_precision, make_agent, multiplies_bf16
 from optimist.training.config import TrainConfig
 from optimist.training.ppo import Trainer
 from optimist.training.presets import defaults_for
 from optimist.training.trunks import read_numbers
 
 CPU = torch.device("cpu")
-able = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-needs_bf16 = pytest.mark.skipif(not able, reason="this CPU has no bfloat16")
+needs_bf16 = pytest.mark.skipif(not multiplies_bf16(CPU), reason="this CPU has no bfloat16")
 
 
 def agent_and_frames(precision, n=6):
@@ -79,14 +79,34 @@ def test_a_run_goes_on_bit_for_bit_from_its_state():
         trainer.environments.close()
 
 
-def test_devices_without_bfloat16_are_refused(monkeypatch):
+def without_bfloat16(monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    require_precision("float32", CPU)
-    with pytest.raises(ValueError, match="the device cpu has none of them: use precision float32"):
+
+
+def test_devices_without_bfloat16_are_refused(monkeypatch):
+    without_bfloat16(monkeypatch)
+    with pytest.raises(ValueError, match="the device cpu has none of them: use precision float32, or auto"):
         Trainer(config_of("bf16"))
     with pytest.raises(ValueError, match="the device mps has none of them"):
-        require_precision("bf16", torch.device("mps"))
+        chosen_precision("bf16", torch.device("mps"))
+
+
+def test_auto_is_bf16_where_it_is_fast_and_float32_elsewhere(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    assert [chosen_precision(choice, CPU) for choice in ("auto", "bf16", "float32")] == ["bf16", "bf16", "float32"]
+    without_bfloat16(monkeypatch)
+    assert [chosen_precision(choice, CPU) for choice in ("auto", "float32")] == ["float32", "float32"]
+    trainer = Trainer(config_of("auto"))
+    trainer.environments.close()
+    assert trainer.agent.precision == "float32"
+    assert trainer.config.precision == "auto"  # the same settings on every machine: a study's archive compares them
+
+
+def test_games_at_laptop_scale_are_playable_without_bfloat16(monkeypatch):
+    without_bfloat16(monkeypatch)
+    for job in atari.SCALES["laptop"].jobs():
+        assert chosen_precision(job.config.precision, CPU) == "float32"
 
 
 def test_other_precisions_are_refused():

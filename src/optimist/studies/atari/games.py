@@ -34,10 +34,10 @@ SHORT_RUNS: dict[str, Any] = {
 }
 """PPO with small rollouts and large steps. With RND's own numbers a policy has not left its start after so few steps:
 on a tuning seed of Breakout the KL divergence of a rollout stayed below 1e-4, here it is 0.003."""
-LAPTOP_NUMBERS: dict[str, Any] = SHORT_RUNS | {"n_envs": 32, "epochs": 2, "precision": "bf16", "mixing": "rnd"}
-"""The same in rollouts of 2,048 steps, with half of the passes, and the trunk in bfloat16, for speed: how they were
-chosen is in docs/experiment_log.md, session 13. Task and bonus are weighed by RND's mix, as in the paper: the balanced
-one takes the bonus away where half of the games pay."""
+LAPTOP_NUMBERS: dict[str, Any] = SHORT_RUNS | {"n_envs": 32, "epochs": 2, "precision": "auto", "mixing": "rnd"}
+"""The same in rollouts of 2,048 steps, with half of the passes, and the trunk in bfloat16 where a machine has it, for
+speed: how they were chosen is in docs/experiment_log.md, session 13. Task and bonus are weighed by RND's mix, as in
+the paper: the balanced one takes the bonus away where half of the games pay."""
 JOINT: dict[str, Any] = {"extrinsic.weight": 2.0, "intrinsic.weight": 1.0}
 """With their rewards: advantages are 2 x extrinsic + 1 x intrinsic, as in RND and the released code."""
 VISITED = {"unique_states": "states", "unique_cells": "coarse cells"}
