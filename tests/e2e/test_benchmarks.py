@@ -1,11 +1,15 @@
 """The benchmark scripts run: a smoke run of each. Nobody looks at its numbers, but for the soak, which checks them."""
 
 import csv
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from optimist.training import environments, train
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -70,6 +74,31 @@ def test_sizing(tmp_path):
 def test_environments(tmp_path):
     smoke("bench_environments.py", tmp_path, "--rollouts", "1")
     assert "| 4 | 8 |" in (tmp_path / "environments.md").read_text()
+
+
+def test_rooms_of_montezuma_are_drawn_as_envpool_draws_them():
+    rooms = runpy.run_path(str(BENCHMARKS / "montezuma_rooms.py"))["drawn_rooms"](shots=1, seed=0)
+    games = environments.make("MontezumaRevenge-v5", n_envs=1, options={"num_threads": 1})
+    games.reset(0)
+    for _ in range(3):
+        step = games.step(np.zeros(1, dtype=np.int64))
+    games.close()
+    still = slice(20, 60)  # rows without the score, which shows the lives, and without the skull
+    seen = step.observations[0, -1, still].astype(int)
+    differing = {room: (abs(frames[0, -1, still] - seen) > 1).mean() for room, frames in rooms.items()}
+    assert len(rooms) == 24
+    assert differing.pop(1) < 0.03  # the player may stand elsewhere
+    assert min(differing.values()) > 0.1
+
+
+def test_rooms_of_montezuma_that_an_agent_never_entered(tmp_path):
+    run = tmp_path / "run"
+    rollouts = {"n_envs": 2, "steps": 16, "minibatches": 1, "epochs": 1, "warm_up_steps": 16, "threads": 1}
+    train("MontezumaRevenge-v5", bonus="rnd", total_steps=32, out=run, env_options=("num_threads=1",), **rollouts)
+    assert "rnd  0  32" in smoke("montezuma_rooms.py", tmp_path, str(run))
+    with (tmp_path / "unseen_rooms.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["other_rooms"]) > 1  # the predictor has learned the first room alone
 
 
 def test_soak(tmp_path):
