@@ -9,17 +9,22 @@ The first room is shown in the same way too: its bonuses must be those of the ow
 """
 
 import argparse
-import csv
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ale_py
 import numpy as np
 import torch
+from matplotlib.colors import LogNorm
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from optimist.bonuses import Transitions
+from optimist.reporting.style import INK, sheet
+from optimist.reporting.tables import write_csv
 from optimist.training.environments.envpool_pool import ATARI, PYRAMID, ROOM_BYTE
 from optimist.training.playback import play_back
 from optimist.training.ppo import Trainer
@@ -29,10 +34,9 @@ GAME = "MontezumaRevenge"
 FIRST_ROOM = 1
 SIDE = 84
 SKIP, STACK, STICKY = (ATARI[name] for name in ("frame_skip", "stack_num", "repeat_action_probability"))
-COLUMNS = ("learner", "seed", "trained_steps", "familiar", "first_room", "other_rooms", "lowest_room", "above")
-"""``familiar``: the median bonus of the agent's own play. The next three in its units, medians too: the first room
-drawn as the others are, all other rooms, the other room with the least. ``above``: the chance that another room has
-more."""
+COLUMNS = ("learner", "seed", "trained_steps", "room", "bonus", "above")
+"""``bonus``: the median bonus of the room's screens over the median of the agent's own play. ``above``: the chance that
+a screen of the room has more than a step of the own play."""
 Frames = NDArray[np.uint8]
 
 
@@ -103,8 +107,8 @@ def drawn_rooms(shots: int, seed: int) -> dict[int, Frames]:
     return {room: np.stack(frames) for room, frames in seen.items()}
 
 
-def compared(folder: Path, rooms: dict[int, Frames], budget: Budget) -> dict[str, object]:
-    """One row: the bonuses of an agent in rooms that it never entered, beside those of its own play."""
+def compared(folder: Path, rooms: dict[int, Frames], budget: Budget) -> list[dict[str, object]]:
+    """One row per room: what the bonus of an agent says of it, beside the bonuses of its own play."""
     config, trained_steps, state = read_run(folder)
     trainer = Trainer(config)
     trainer.environments.close()
@@ -114,44 +118,86 @@ def compared(folder: Path, rooms: dict[int, Frames], budget: Budget) -> dict[str
     trainer.bonus.load_state_dict(state["trainer"]["bonus"])
     games = play_back(folder, steps=budget.steps, n_envs=budget.n_envs).games
     own = np.concatenate([game.bonuses for game in games])
-    familiar = float(np.median(own))
-
-    def scored(frames: Frames) -> NDArray[np.float64]:
+    rows = []
+    for room, frames in rooms.items():
         states = torch.from_numpy(frames)[:, None]
         nothing = torch.zeros(len(frames), 1, dtype=torch.bool)
-        assert trainer.bonus is not None
-        return trainer.bonus.compute(Transitions(states, nothing.long(), states, nothing, nothing)).flatten().numpy()
+        shown = Transitions(states, nothing.long(), states, nothing, nothing)
+        bonuses = trainer.bonus.compute(shown).flatten().numpy()
+        measured = (float(np.median(bonuses) / np.median(own)), float((bonuses[:, None] > own).mean()))
+        values = (config.bonus, config.seed, trained_steps, room, *measured)
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return rows
 
-    bonuses = {room: scored(frames) for room, frames in rooms.items()}
-    first = bonuses.pop(FIRST_ROOM)
-    others = np.concatenate(list(bonuses.values()))
-    units = [float(np.median(part)) / familiar for part in (first, others)]
-    lowest = min(float(np.median(part)) / familiar for part in bonuses.values())
-    above = float((others[:, None] > own).mean())
-    values = (config.bonus, config.seed, trained_steps, familiar, *units, lowest, above)
-    return dict(zip(COLUMNS, values, strict=True))
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line per agent: the first room as it is drawn here, then all others, their median and the least of them."""
+    lines = ["learner  seed  steps  first room  other rooms: median, least, chance that one has more"]
+    for learner, seed in dict.fromkeys((row["learner"], row["seed"]) for row in rows):
+        mine = [row for row in rows if (row["learner"], row["seed"]) == (learner, seed)]
+        first = [row["bonus"] for row in mine if row["room"] == FIRST_ROOM]
+        others = [row for row in mine if row["room"] != FIRST_ROOM]
+        ratios = [row["bonus"] for row in others]
+        numbers = (first[0], np.median(ratios), min(ratios), np.mean([row["above"] for row in others]))
+        lines.append(f"{learner}  {seed}  {mine[0]['trained_steps']}  " + "  ".join(f"{x:.3g}" for x in numbers))
+    return "\n".join(lines)
+
+
+def draw_pyramid(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Writes the picture: the pyramid as each bonus sees it, the geometric mean over the agents in every room."""
+    learners = list(dict.fromkeys(row["learner"] for row in rows))
+    maps = {}
+    for learner in learners:
+        logs = [[math.log(row["bonus"]) for row in rows if (row["learner"], row["room"]) == (learner, room)]
+                for room in range(len(PYRAMID))]  # fmt: skip
+        grid = np.full(PYRAMID.max(axis=0) + 1, np.nan)
+        grid[PYRAMID[:, 0], PYRAMID[:, 1]] = np.exp([np.mean(values) for values in logs])
+        maps[learner] = grid
+    every = np.concatenate([grid[np.isfinite(grid)] for grid in maps.values()])
+    scale = LogNorm(min(1.0, every.min()), max(every.max(), 1.001))
+    steps = max(row["trained_steps"] for row in rows)
+    agents = len({row["seed"] for row in rows})
+    caption = (
+        f"The 24 rooms of the first level. Numbers are the median bonus of a room's screens over that of the agent's "
+        f"own play; agents ({agents} seeds, {steps:,} steps) had hardly left the first room, which is framed."
+    )
+    with sheet(path, 1.2 + 1.9 * len(learners), caption=caption) as figure:
+        axes = figure.subplots(len(learners), 1, squeeze=False)[:, 0]
+        for ax, (learner, grid) in zip(axes, maps.items(), strict=True):
+            image = ax.imshow(grid, cmap="cividis", norm=scale, aspect=0.5)
+            ax.set(title=learner.upper(), xticks=[], yticks=[])
+            ax.grid(visible=False)
+            ax.spines[:].set_visible(False)
+            for row, column in PYRAMID:
+                dark = scale(grid[row, column]) < 0.5
+                ax.text(column, row, f"{grid[row, column]:.3g}", ha="center", va="center", fontsize=8.5,
+                        color="white" if dark else INK)  # fmt: skip
+            row, column = PYRAMID[FIRST_ROOM]
+            ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#c7365f", linewidth=2))
+        bar = figure.colorbar(image, ax=list(axes), pad=0.02, aspect=30)
+        bar.set_label("bonus, times that of the own play", fontsize=9)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Show the rooms to every agent, print a table, and write ``unseen_rooms.csv``."""
+    """Show the rooms to every agent, print a table, and write ``unseen_rooms.csv`` and ``unseen_rooms.png``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs of Montezuma's Revenge with a bonus")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", help="folders of runs of Montezuma's Revenge; without bonus: skipped"
+    )
     parser.add_argument("--quick", action="store_true", help="one screen per room: only that everything runs")
-    parser.add_argument("--out", type=Path, default=Path("results/montezuma"), help="folder of unseen_rooms.csv")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/montezuma"), help="folder of the table and the picture"
+    )
     chosen = parser.parse_args(arguments)
     torch.set_num_threads(1)
     budget = QUICK if chosen.quick else FULL
     rooms = drawn_rooms(budget.shots, seed=0)
     played = [folder for folder in chosen.runs if read_run(folder)[0].bonus != "none"]
-    rows = [compared(folder, rooms, budget) for folder in sorted(played)]
+    rows = [row for folder in sorted(played) for row in compared(folder, rooms, budget)]
     chosen.out.mkdir(parents=True, exist_ok=True)
-    with (chosen.out / "unseen_rooms.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    print("  ".join(COLUMNS))
-    for row in rows:
-        print("  ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    write_csv(chosen.out / "unseen_rooms.csv", rows)
+    draw_pyramid(rows, chosen.out / "unseen_rooms.png")
+    print(summary(rows))
 
 
 if __name__ == "__main__":
