@@ -142,8 +142,8 @@ class TrainConfig:
     loggers: tuple[LoggerName, ...] = ("tensorboard",)
     """Where metrics are written besides metrics.csv: tensorboard, wandb (Weights & Biases, extra wandb). Ours."""
     precision: PrecisionChoice = "float32"
-    """What the policy's trunk multiplies in: float32, or bf16, about twice as fast for images where the CPU or GPU has
-    it, or auto, whichever is faster. Weights, actor, critic, losses and the bonus stay in float32. Ours."""
+    """What the policy's trunk multiplies in: float32; bf16, about twice as fast for images where the CPU or GPU has it;
+    auto, whichever is faster. All else stays in float32. Ours."""
     device: str = "auto"
     """auto, cpu, cuda, mps. Runs repeat bit by bit on the CPU."""
     threads: int = 0
