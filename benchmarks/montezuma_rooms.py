@@ -6,11 +6,12 @@ python benchmarks/montezuma_rooms.py runs/montezuma/runs/* --out results/montezu
 The console's memory says which room is drawn. ale-py can write into it (EnvPool cannot), so all 24 rooms of the pyramid
 are shown to agents that never got there; the bonuses of those screens stand beside the bonuses of the agent's own play.
 The first room is shown in the same way too: its bonuses must be those of the own play, or the comparison says nothing.
+RND's bonus is the mean of squared errors; that of ACB's default is a root, so its square q stands beside it.
 """
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from optimist.bonuses import Transitions
+from optimist.bonuses import ACB, Bonus, Transitions
 from optimist.reporting.style import INK, sheet
 from optimist.reporting.tables import write_csv
 from optimist.training.environments.envpool_pool import ATARI, PYRAMID, ROOM_BYTE
@@ -37,6 +38,8 @@ SKIP, STACK, STICKY = (ATARI[name] for name in ("frame_skip", "stack_num", "repe
 COLUMNS = ("learner", "seed", "trained_steps", "room", "bonus", "above")
 """``bonus``: the median bonus of the room's screens over the median of the agent's own play. ``above``: the chance that
 a screen of the room has more than a step of the own play."""
+SQUARED = "{}, squared"
+"""The name of a learner whose bonus is read as the square that it is made of."""
 Frames = NDArray[np.uint8]
 
 
@@ -119,15 +122,24 @@ def compared(folder: Path, rooms: dict[int, Frames], budget: Budget) -> list[dic
     games = play_back(folder, steps=budget.steps, n_envs=budget.n_envs).games
     own = np.concatenate([game.bonuses for game in games])
     rows = []
-    for room, frames in rooms.items():
-        states = torch.from_numpy(frames)[:, None]
-        nothing = torch.zeros(len(frames), 1, dtype=torch.bool)
-        shown = Transitions(states, nothing.long(), states, nothing, nothing)
-        bonuses = trainer.bonus.compute(shown).flatten().numpy()
-        measured = (float(np.median(bonuses) / np.median(own)), float((bonuses[:, None] > own).mean()))
-        values = (config.bonus, config.seed, trained_steps, room, *measured)
-        rows.append(dict(zip(COLUMNS, values, strict=True)))
+    for name, read in readings(config.bonus, trainer.bonus).items():
+        for room, frames in rooms.items():
+            states = torch.from_numpy(frames)[:, None]
+            nothing = torch.zeros(len(frames), 1, dtype=torch.bool)
+            shown = Transitions(states, nothing.long(), states, nothing, nothing)
+            bonuses = trainer.bonus.compute(shown).flatten().numpy()
+            measured = (float(np.median(read(bonuses)) / np.median(read(own))), float((bonuses[:, None] > own).mean()))
+            values = (name, config.seed, trained_steps, room, *measured)
+            rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
+
+
+def readings(name: str, bonus: Bonus) -> dict[str, Callable[[NDArray[Any]], NDArray[Any]]]:
+    """How the numbers of a bonus are read, by the learner's name: as they are, and a bounded one as its square too."""
+    result: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {name: lambda b: b}
+    if isinstance(bonus, ACB) and bonus.config.form == "bounded":  # the root of q / (1 + q), q the mean of squares
+        result[SQUARED.format(name)] = lambda b: b**2 / (1 - b**2)
+    return result
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -165,7 +177,8 @@ def draw_pyramid(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         axes = figure.subplots(len(learners), 1, squeeze=False)[:, 0]
         for ax, (learner, grid) in zip(axes, maps.items(), strict=True):
             image = ax.imshow(grid, cmap="cividis", norm=scale, aspect=0.5)
-            ax.set(title=learner.upper(), xticks=[], yticks=[])
+            bonus, comma, reading = learner.partition(",")
+            ax.set(title=f"{bonus.upper()}{comma}{reading}", xticks=[], yticks=[])
             ax.grid(visible=False)
             ax.spines[:].set_visible(False)
             for row, column in PYRAMID:
@@ -179,7 +192,7 @@ def draw_pyramid(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Show the rooms to every agent, print a table, and write ``unseen_rooms.csv`` and ``unseen_rooms.png``."""
+    """Show the rooms to every agent, print a table, and write ``unseen_rooms.csv`` and ``map_unseen_rooms.png``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "runs", type=Path, nargs="+", help="folders of runs of Montezuma's Revenge; without bonus: skipped"
@@ -196,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [row for folder in sorted(played) for row in compared(folder, rooms, budget)]
     chosen.out.mkdir(parents=True, exist_ok=True)
     write_csv(chosen.out / "unseen_rooms.csv", rows)
-    draw_pyramid(rows, chosen.out / "unseen_rooms.png")
+    draw_pyramid(rows, chosen.out / "map_unseen_rooms.png")
     print(summary(rows))
 
 

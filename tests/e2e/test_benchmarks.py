@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from optimist.bonuses import ACB, Transitions
 from optimist.training import environments, train
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -100,7 +102,23 @@ def test_rooms_of_montezuma_that_an_agent_never_entered(tmp_path):
         bonuses = [float(row["bonus"]) for row in csv.DictReader(file)]
     assert len(bonuses) == 24
     assert np.median(bonuses) > bonuses[1]  # the predictor has learned the first room alone
-    assert (tmp_path / "unseen_rooms.png").exists()
+    assert (tmp_path / "map_unseen_rooms.png").exists()
+
+
+def test_a_bounded_bonus_is_read_as_its_square_too():
+    readings = runpy.run_path(str(BENCHMARKS / "montezuma_rooms.py"))["readings"]
+    states = torch.randn(8, 4, 3, generator=torch.Generator().manual_seed(0))
+    nothing = torch.zeros(8, 4, dtype=torch.bool)
+    transitions = Transitions(states, nothing.long(), states, nothing, nothing)
+    network = torch.nn.Linear(3, 2)
+    bounded, square = (ACB(network, states[0], form=form) for form in ("bounded", "square"))
+    for bonus in (bounded, square):
+        bonus.update(transitions)
+    assert list(readings("acb", square)) == ["acb"]
+    read = readings("acb", bounded)["acb, squared"]
+    np.testing.assert_allclose(
+        read(bounded.compute(transitions).numpy()), square.compute(transitions).numpy(), rtol=1e-4
+    )
 
 
 def test_soak(tmp_path):

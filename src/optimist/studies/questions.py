@@ -243,7 +243,16 @@ QUESTIONS = (
     ),
     Question(
         "Is RND better on Montezuma's Revenge, as the paper says?",
-        (Exhibit("montezuma", SCORE, (("return", "raw return along the steps"), ("rooms", "rooms entered"))),),
+        (
+            Exhibit(
+                "montezuma",
+                SCORE,
+                (
+                    ("cells", "coarse frames visited along the steps"),
+                    ("map_unseen_rooms", "the bonus of rooms that no agent has entered, times that of the own play"),
+                ),
+            ),
+        ),
     ),
     Question(
         "Do bigger ensembles help?",
