@@ -15,17 +15,18 @@ SAME_RUN = ("task", "learner", "seed", "steps", "unique_states", "return")
 """Two studies may be about the same runs: these columns tell."""
 
 
-def improvement_rows(runs: Sequence[Row], pairs: Pairs) -> list[Row]:
+def improvement_rows(runs: Sequence[Row], pairs: Pairs, *, least: int = 1) -> list[Row]:
     """Of each rival a row over all tasks, and one per task: P(improvement) with its 95 % interval (rliable's).
 
     ``runs`` have study, task, learner, seed, ``score`` (more is better; only compared within a task) and ``counts``. A
     run that two studies show is taken once, of the first, and so is a task that they share: one whose ``world`` is the
-    same, the environment with its options, whatever the budget. Tasks on which all scores are the same say nothing and
-    are left out, runs without a score too. Over all tasks only those that count are taken, each with the same weight.
+    same, the environment with its options, whatever the budget. Tasks that say nothing are left out: those on which all
+    scores are the same, or that one side has played fewer than ``least`` times. So are runs without a score. Over all
+    tasks only those that count are taken, each with the same weight.
     """
     result: list[Row] = []
     for rival, candidates in pairs.items():
-        scores = {task: found for task, found in by_task(runs, candidates).items() if tells(*found)}
+        scores = {task: found for task, found in by_task(runs, candidates).items() if tells(*found, least)}
         rows = [improvement_row(rival, *task, [scores[task]]) for task in scores]
         counted = [scores[task] for task, row in zip(scores, rows, strict=True) if row["counts"]]
         result += [improvement_row(rival, "", ALL, True, counted)] if counted else []
@@ -60,9 +61,9 @@ def by_task(
     return result
 
 
-def tells(ours: Array, theirs: Array) -> bool:
-    """Whether not all scores are the same."""
-    return len({*ours.tolist(), *theirs.tolist()}) > 1
+def tells(ours: Array, theirs: Array, least: int) -> bool:
+    """Whether there are enough runs of both, and not all scores are the same."""
+    return min(len(ours), len(theirs)) >= least and len({*ours.tolist(), *theirs.tolist()}) > 1
 
 
 def improvement_row(rival: str, study: str, task: str, counts: bool, scores: Sequence[tuple[Array, Array]]) -> Row:

@@ -32,6 +32,8 @@ PAIRS = {
     "no bonus": (("acb", "none"), ("acb*episodic-count", "none")),
 }
 """Who is set against whom, by the rival: where levels change, ACB in the form that the rival has too."""
+FEWEST_RUNS = 3
+"""Of each side: a task that has fewer, in a study that is not played to its end, is not shown."""
 
 
 def exploration_value(folder: Path) -> list[Row]:
@@ -47,7 +49,7 @@ def exploration_value(folder: Path) -> list[Row]:
         for row, score in with_scores(read_csv(place / "runs.csv"))
         for world in [worlds_of(study).get(row["task"], "")]
     ]
-    return improvement_rows(runs, PAIRS)
+    return improvement_rows(runs, PAIRS, least=FEWEST_RUNS)
 
 
 def worlds_of(study: StudyFolder) -> dict[str, str]:

@@ -49,6 +49,9 @@ def test_what_says_nothing_is_left_out():
     assert (only["task"], only["runs"], only["rival_runs"]) == ("c", 1, 1)
     assert whole["tasks"] == 1
     assert improvement_rows(silent, PAIRS) == []
+    few = [*runs("d", "acb", (1.0, 2.0, 3.0)), *runs("d", "rnd", (0.0, 0.5))]
+    assert improvement_rows(few, PAIRS, least=2)[1]["task"] == "d"
+    assert improvement_rows(few, PAIRS, least=3) == []
 
 
 def test_a_task_that_two_studies_share_counts_once_even_if_its_runs_end_elsewhere():
