@@ -9,8 +9,8 @@ from optimist.studies.atari.games import (
     EIGHT_GAMES,
     FULL_STEPS,
     JOINT,
+    JOINT_STEPS,
     LAPTOP_NUMBERS,
-    LAPTOP_STEPS,
     games,
     known,
     scores_by_learner,
@@ -40,7 +40,7 @@ def joint(names: tuple[str, ...], total_steps: int, **changes: Any) -> tuple[Tas
 
 SCALES = {
     "smoke": smoke_games(GAMES[0], learners=LEARNERS, **JOINT),
-    "laptop": TrainingSettings(joint(GAMES, LAPTOP_STEPS, **LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
+    "laptop": TrainingSettings(joint(GAMES, JOINT_STEPS, **LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
     "paper": TrainingSettings(joint(EIGHT_GAMES, FULL_STEPS)),
 }
 
