@@ -14,7 +14,14 @@ from optimist.studies.atari.figure6 import judge as judge_figure6
 from optimist.studies.atari.figure7 import judge as judge_figure7
 from optimist.studies.atari.games import scores_by_learner
 from optimist.studies.study import Verdict
-from optimist.studies.training.verdicts import judge_most, judge_overall, judge_some, judge_steadier
+from optimist.studies.training.verdicts import (
+    judge_above,
+    judge_more,
+    judge_most,
+    judge_overall,
+    judge_some,
+    judge_steadier,
+)
 
 LOW, HIGH = (1.0, 1.2, 0.9, 1.1, 1.0), (9.0, 9.1, 8.9, 9.2, 9.0)
 
@@ -124,6 +131,14 @@ def test_some_game_is_found_at_the_level_of_all_of_them():
     assert judge_some("", {"a": close}).judgement == "not enough data"
     assert judge_some("", {"a": sure}).judgement == "holds"
     assert judge_some("", {str(i): sure if i == 0 else (LOW, LOW) for i in range(10)}).judgement == "not enough data"
+
+
+def test_a_single_seed_has_no_interval_to_tell():
+    assert judge_more("", (0.5,), (0.25,)).measured == "0.5 against 0.25, 1 seed"
+    assert judge_more("", (0.5,), (1.0, 3.0)).measured == "0.5 against 2 ± 1, 1 and 2 seeds"
+    assert judge_above("", (0.75,), 0.5).measured == "0.75, against 0.5; 1 seed"
+    assert judge_above("", (), 0.5).measured == "nothing, against 0.5; 0 seeds"
+    assert judge_more("", (1.0, 3.0), (1.0, 3.0)).measured.startswith("2 ± 1 against 2 ± 1, 2 seeds; difference -")
 
 
 def test_the_ratio_of_variances_has_fishers_interval():

@@ -37,8 +37,8 @@ def judge_at_least(claim: str, ours: Sequence[float], theirs: Sequence[float]) -
 def judge_above(claim: str, ours: Sequence[float], published: float) -> Verdict:
     """Holds if the interval of the mean lies at or above a published number, does not if it lies below."""
     low, high = interval(ours)
-    bounds = f"interval {number(low)} to {number(high)}"
-    measured = f"{mean_and_error(ours)}, {bounds}, against {number(published)}; {len(ours)} seeds"
+    bounds = f"interval {number(low)} to {number(high)}, " if len(ours) > 1 else ""
+    measured = f"{mean_and_error(ours)}, {bounds}against {number(published)}; {seeds_of(ours)}"
     judgement = decided(holds=low >= published, fails=high < published, seeds=len(ours))
     return Verdict(claim, measured, judgement, len(ours))
 
@@ -147,17 +147,24 @@ def difference(ours: Sequence[float], theirs: Sequence[float], level: float = LE
 
 
 def against(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Both means with their standard errors, and the interval of their difference."""
+    """Both means with their standard errors, and the interval of their difference, if both have one."""
     low, high = difference(ours, theirs)
-    seeds = f"{len(ours)} seeds" if len(ours) == len(theirs) else f"{len(ours)} and {len(theirs)} seeds"
-    return (
-        f"{mean_and_error(ours)} against {mean_and_error(theirs)}, {seeds}; difference {number(low)} to {number(high)}"
-    )
+    seeds = seeds_of(ours) if len(ours) == len(theirs) else f"{len(ours)} and {seeds_of(theirs)}"
+    gap = f"; difference {number(low)} to {number(high)}" if fewest(ours, theirs) > 1 else ""
+    return f"{mean_and_error(ours)} against {mean_and_error(theirs)}, {seeds}{gap}"
 
 
 def mean_and_error(values: Sequence[float]) -> str:
-    """``mean ± standard error``."""
-    return f"{number(float(np.mean(values)))} ± {number(standard_error(values), 2)}" if len(values) else "nothing"
+    """``mean ± standard error``; a single value by itself."""
+    if not len(values):
+        return "nothing"
+    error = f" ± {number(standard_error(values), 2)}" if len(values) > 1 else ""
+    return f"{number(float(np.mean(values)))}{error}"
+
+
+def seeds_of(values: Sequence[float]) -> str:
+    """How many seeds there are, in words."""
+    return f"{len(values)} seed" + "s" * (len(values) != 1)
 
 
 def number(value: float, digits: int = 3) -> str:
