@@ -94,6 +94,19 @@ def test_the_steps_of_a_narrow_panel_do_not_overlap_and_every_end_is_in_view(las
         assert (dot.get_marker(), dot.get_xdata()[0], dot.get_color()) == ("o", 3 * every, looks["acb"].light)
 
 
+def test_a_line_begins_where_all_its_seeds_have_a_value(tmp_path):
+    quick, all_seeds = curve("a", "acb", [0.9, 0.9], seeds=2), curve("a", "acb", [0.0] * 2 + [0.3, 0.4])[2:]
+    axes = Figure().subplots()
+    draw_task(axes, quick + all_seeds, looks_of(["acb"]), is_log=False)
+    (line,) = axes.lines
+    assert list(line.get_xdata()) == [3000, 4000]
+    assert list(line.get_ydata()) == [0.3, 0.4]
+    told = "A line begins where all its seeds have a value."
+    for rows, is_told in ((quick + all_seeds, True), (all_seeds, False)):
+        draw_learning_curves(rows, "success", [], tmp_path / "a.png", is_share=True)
+        assert (told in told_by(tmp_path / "a.png")[1]) == is_told
+
+
 def test_a_dot_without_a_line_is_explained(tmp_path):
     rows = curve("a", "acb", [math.nan, math.nan, 1.0]) + curve("a", "none", [0.0] * 4 + [0.1] * 4)
     draw_learning_curves(rows, "success", [], tmp_path / "a.png", is_share=True)

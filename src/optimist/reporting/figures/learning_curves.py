@@ -128,10 +128,16 @@ def _is_squeezed(curves: Sequence[Row]) -> bool:
 
 
 def _lines(curves: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each learner that has a value, in the order of ``curves``, without those that have none."""
+    """The rows of each learner, in the order of ``curves``, from where all of its runs have a value.
+
+    The first to have one are the quick ones: a mean over them would fall as soon as the others join it.
+    """
+    most: dict[str, float] = {}
+    for row in curves:
+        most[row["learner"]] = max(most.get(row["learner"], 0), row["seeds"])
     lines: dict[str, list[Row]] = {}
     for row in curves:
-        if math.isfinite(row["mean"]):
+        if math.isfinite(row["mean"]) and row["seeds"] == most[row["learner"]]:
             lines.setdefault(row["learner"], []).append(row)
     return lines
 
@@ -160,8 +166,12 @@ def _caption(curves: Sequence[Row], measure: str, published: Sequence[Row], *, i
     ]
     if any(step < 0.97 * longest[task] for (task, _), step in ends.items()):
         parts.append("A dot ends a line whose runs had all stopped, at success.")
-    if any(len(line) == 1 for task in longest for line in _lines([r for r in curves if r["task"] == task]).values()):
+    by_task = [[row for row in curves if row["task"] == task] for task in longest]
+    drawn = [len(line) for mine in by_task for line in _lines(mine).values()]
+    if 1 in drawn:
         parts.append("A dot without a line: the runs ended at their first value.")
+    if sum(drawn) < sum(math.isfinite(row["mean"]) for row in curves):
+        parts.append("A line begins where all its seeds have a value.")
     if is_log:
         parts.append("Steps are on a logarithmic axis.")
     if published:
