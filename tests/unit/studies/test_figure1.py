@@ -83,7 +83,7 @@ def test_every_scale_has_a_record_and_its_agents_are_those_of_the_atari_study_bu
     for settings in SCALES.values():
         json.dumps(dataclasses.asdict(settings))
     ours, theirs = SCALES["laptop"].training, ATARI["laptop"]
-    assert ours.seeds == theirs.seeds
+    assert ours.seeds[: len(theirs.seeds)] == theirs.seeds
     mine, other = ours.tasks[0].config("acb", 100), theirs.tasks[0].config("acb", 100)
     assert mine.total_steps < other.total_steps
     assert mine == dataclasses.replace(other, total_steps=mine.total_steps)

@@ -132,7 +132,7 @@ SMOKE = smoke_games(*GAMES, learners=LEARNERS, env_options=SHORT)
 SCALES = {
     "smoke": Figure1Settings(replace(SMOKE, seeds=REPORTED_SEEDS[:1]), steps=45, environments=1),
     "laptop": Figure1Settings(
-        TrainingSettings(games(GAMES, LAPTOP_STEPS, LEARNERS, **LAPTOP_NUMBERS), REPORTED_SEEDS[:3]),
+        TrainingSettings(games(GAMES, LAPTOP_STEPS, LEARNERS, **LAPTOP_NUMBERS)),
         steps=1000,
         environments=4,
     ),
