@@ -157,20 +157,20 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[s
 def standing(rows: Sequence[Row]) -> list[str]:
     """What holds of the paper's claims, what does not, and what is open, a paragraph each; then what is not claimed.
 
-    A claim that some verdicts support and others contradict is in both of the first two.
+    A claim that some verdicts support and others contradict is in both of the first two. Only verdicts of today's
+    version decide: a former one had other defaults, and a claim that it alone has measured is open.
     """
-    words = {claim.place: claim.words for claim in PAPER}
     told: dict[str, list[str]] = {"holds": [], "does not hold": [], "not enough data": []}
-    for place, sentence in words.items():
-        mine = [row for row in rows if row["place"] == place]
-        counts = Counter(row["judgement"] for row in mine)
-        former = sorted({row["version"] for row in mine} - {optimist.__version__, ""})
-        played = f", played by version {' and '.join(former)}" if former else ""
+    for claim in PAPER:
+        mine = [row for row in rows if row["place"] == claim.place]
+        versions = sorted({row["version"] for row in mine} - {""})
+        counts = Counter(row["judgement"] for row in mine if row["version"] == optimist.__version__)
+        if not counts:
+            by_others = f"measured by version {' and '.join(versions)} alone" if versions else "not measured"
+            told["not enough data"].append(f"{claim.words} ({claim.place}: {by_others})")
+            continue
         for kind in [kind for kind in ("holds", "does not hold") if counts[kind]] or ["not enough data"]:
-            said = (
-                f"{counts[kind]} of {counts.total()}{played}" if any(row["version"] for row in mine) else "not measured"
-            )
-            told[kind].append(f"{sentence} ({place}: {said})")
+            told[kind].append(f"{claim.words} ({claim.place}: {counts[kind]} of {counts.total()})")
     ours = Counter(row["judgement"] for row in rows if row["place"] == OURS)
     heads = {"holds": "What holds", "does not hold": "What does not", "not enough data": "What two cores cannot decide"}
     lines = [f"**{head}.** {sentences(told[kind])}" for kind, head in heads.items()]

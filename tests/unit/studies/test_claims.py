@@ -5,16 +5,17 @@ import json
 
 import pytest
 
+import optimist
 from optimist.reporting.tables import write_csv
 from optimist.studies.claims import OURS, PAPER, budget_of, claim_rows, markdown, standing
 from optimist.studies.registry import STUDIES
 from optimist.studies.study import ALL_RUNS_FINISH, Outcome, Verdict, read_verdicts, verdict_row, write_outcome
 
 
-def study(folder, name, settings, verdicts):
+def study(folder, name, settings, verdicts, **more):
     folder.mkdir()
     write_csv(folder / "verdicts.csv", [verdict_row(verdict) for verdict in verdicts])
-    record = {"command": f"optimist study {name} --scale laptop", "settings": settings}
+    record = {"command": f"optimist study {name} --scale laptop", "settings": settings} | more
     (folder / "record.json").write_text(json.dumps(record))
     return folder
 
@@ -82,15 +83,12 @@ def test_verdicts_go_to_the_sentences_that_they_are_about_and_the_rest_is_ours(t
         Verdict("ACB visits more states than with statistics=none (D6)", "8", "does not hold"),
         Verdict("ACB visits more states than with ridge=1000 (D3)", "7", "not enough data"),
     ]
-    rows = claim_rows([study(tmp_path / "s", "ablation", {}, verdicts)])
+    rows = claim_rows([study(tmp_path / "s", "ablation", {}, verdicts, version=optimist.__version__)])
     found = {row["place"]: row["measured"] for row in rows if row["study"] == "ablation" and row["command"]}
     assert found == {"section 4": "9", "section 5": "8", OURS: "7"}
     holds, fails, is_open, ours = standing(rows)
-    unknown = "1 of 1, played by version unknown"
-    assert (
-        holds == f"**What holds.** Gradients tend to perform better than the penultimate layer (section 4: {unknown})."
-    )
-    assert fails == f"**What does not.** Tail-averaged parameters and batch normalization help (section 5: {unknown})."
+    assert holds == "**What holds.** Gradients tend to perform better than the penultimate layer (section 4: 1 of 1)."
+    assert fails == "**What does not.** Tail-averaged parameters and batch normalization help (section 5: 1 of 1)."
     assert "ACB does not perform as well as RND on Montezuma's Revenge (section 6: not measured)." in is_open
     assert "Of 1 verdicts on what the paper does not claim, 0 hold, 0 do not, 1 are open." in ours
 
@@ -102,10 +100,18 @@ def test_a_claim_with_verdicts_of_both_kinds_is_told_in_both_paragraphs(tmp_path
         Verdict("b", "2", "does not hold"),
         Verdict("c", "3", "not enough data"),
     ]
-    holds, fails, is_open, _ = standing(claim_rows([study(tmp_path / "s", "figure7", {}, mixed)]))
-    assert "(Figure 7: 1 of 3," in holds
-    assert "(Figure 7: 1 of 3," in fails
+    folder = study(tmp_path / "s", "figure7", {}, mixed, version=optimist.__version__)
+    holds, fails, is_open, _ = standing(claim_rows([folder]))
+    assert "(Figure 7: 1 of 3)" in holds
+    assert "(Figure 7: 1 of 3)" in fails
     assert "Figure 7" not in is_open
+
+
+def test_what_a_former_version_alone_has_measured_is_open(tmp_path):
+    folder = study(tmp_path / "s", "figure7", {}, [Verdict("a", "1", "holds")], version="0.1.0")
+    holds, fails, is_open, _ = standing(claim_rows([folder]))
+    assert "Figure 7" not in holds + fails
+    assert "(Figure 7: measured by version 0.1.0 alone)" in is_open
 
 
 def test_every_sentence_of_the_paper_has_a_place_of_its_own_and_a_study_that_exists():
