@@ -1,7 +1,7 @@
 """Stable-Baselines3 on a sparse reward: PPO alone, and the same PPO with one callback.
 
-The task is a corridor of doors: in each of 12 rooms one of two doors leads on and the other back to the start, and only
-the last room pays. Random play gets there once in 4,096 episodes.
+The task is a corridor of doors: in each of 16 rooms one of two doors leads on and the other back to the start, and only
+the last room pays. Of 65,536 tries at random one gets there.
 
 python examples/sb3_sparse_reward.py
 Needs: pip install 'optimist[sb3]'
@@ -16,7 +16,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from optimist.adapters.sb3 import BonusCallback
 
-ROOMS = 12
+ROOMS = 16
 
 
 class Doors(gymnasium.Env):
